@@ -1,0 +1,58 @@
+"""The one sink: the answer to stdout, talk to stderr; text or one JSON object."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+from tabulate import tabulate
+
+from cachekeeper.cli.options import given
+from cachekeeper.keeper.keeper import Keeper
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_STEP = 1000
+
+
+def answer(ctx: click.Context, name: str, data: Mapping[str, Any], text: Iterable[str]) -> None:
+    """Print a command's answer: its JSON object, or its lines of text."""
+    if given(ctx, "json"):
+        whole = {"schema": f"cachekeeper/{name}/1", **data}
+        _write(json.dumps(whole, indent=2, ensure_ascii=True))
+    else:
+        _write("\n".join(text))
+
+
+def notices(ctx: click.Context, keeper: Keeper) -> None:
+    """Say on stderr what the keeper did beside what was asked."""
+    if not given(ctx, "quiet"):
+        for notice in keeper.notices:
+            click.echo(f"note: {notice}", err=True)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table for people."""
+    return tabulate(list(rows), headers=headers, tablefmt="simple", disable_numparse=True)
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size for people, in powers of 1000."""
+    amount = float(size_bytes)
+    for unit in _UNITS:
+        if amount < _STEP or unit == _UNITS[-1]:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= _STEP
+    raise AssertionError  # pragma: no cover  the last unit returns
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with its noun, in the plural where it is not one."""
+    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+    return f"{number} {what if number == 1 else plural}"
+
+
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Pure values and decisions: no disk, no clock, no environment."""

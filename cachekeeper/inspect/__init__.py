@@ -1,0 +1,1 @@
+"""Reads inside artifacts; never unpickles, imports or executes what is kept."""

@@ -1,0 +1,1 @@
+"""Where each tool keeps what, read-only: names, links between families, and their structure."""

@@ -1,0 +1,23 @@
+"""unpin: a pin is no more; its bytes stay until garbage collection."""
+
+from cachekeeper.catalogue.rows import PinRow
+from cachekeeper.core.record import Record
+from cachekeeper.core.references import only_match
+from cachekeeper.keeper.keeper import Keeper
+
+
+def plan_unpin(keeper: Keeper, name: str) -> PinRow:
+    """Return the pin with exactly this name; raises UnknownReferenceError."""
+    pin = keeper.catalogue.pin_named(name)
+    if pin is None:
+        known = [row.name for row in keeper.catalogue.pins()]
+        only_match(name, (), known)
+        raise AssertionError  # pragma: no cover  only_match raised
+    return pin
+
+
+def execute_unpin(keeper: Keeper, pin: PinRow) -> Record:
+    """Record that a pin is no more; its bytes stay until garbage collection."""
+    store = keeper.store
+    with store.in_use(timeout_s=keeper.settings.lock_timeout_s):
+        return store.records.append("unpin", {"name": pin.name, "pin": pin.digest})

@@ -1,0 +1,1 @@
+"""The content-addressed store: objects and records. Format: docs/design/store-format.md."""
