@@ -53,8 +53,14 @@ def _json(result: DiffResult) -> dict[str, Any]:
             for kind in ("added", "removed", "changed")
         },
         "families": [
-            {"kind": f.kind, "key": f.key, "only": f.only, "changes": len(f.changes)}
-            for f in result.families
+            {
+                "kind": one.kind,
+                "key": one.key,
+                "other_key": one.other_key,
+                "only": one.only,
+                "changes": len(one.changes),
+            }
+            for one in result.families
         ],
     }
 
@@ -71,14 +77,16 @@ def _text(result: DiffResult) -> Iterator[str]:
 
 
 def _family_text(one: FamilyDiff) -> Iterator[str]:
-    title = f"{one.kind} {one.key[:16]}"
+    other = f" - {one.other_key[:16]}" if one.other_key != one.key else ""
+    title = f"{one.kind} {shown(one.path) if one.kind == 'other' else one.key[:16]}{other}"
     if one.only is not None:
         yield f"{title}: only in {one.only}"
         return
     if not one.changes:
         yield f"{title}: equal"
         return
-    yield f"{title}: {count(len(one.changes), 'file')} differ"
+    verb = "differs" if len(one.changes) == 1 else "differ"
+    yield f"{title}: {count(len(one.changes), 'file')} {verb}"
     for change in one.changes[:_MOST]:
         mutable = " (mutable)" if change.mutable else ""
         yield f"  {change.change:<8} {shown(change.path)}{mutable}"

@@ -33,7 +33,8 @@ def report_errors(
     except click.exceptions.Exit as error:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _print("interrupted", "nothing half-done is left", INTERRUPTED, arguments)
+        hint = "the next command finishes or removes what was begun"
+        return _print("interrupted", hint, INTERRUPTED, arguments)
     except click.ClickException as error:
         return _print(error.format_message().rstrip("."), _usage_hint(error), 2, arguments)
     except OSError as error:
@@ -65,6 +66,8 @@ def _candidates(error: KeeperError) -> tuple[str, ...]:
 def _print(
     fact: str, hint: str, code: int, arguments: Sequence[str], candidates: tuple[str, ...] = ()
 ) -> int:
+    # A path, an argument or another process's title may hold a newline: an error is one line.
+    fact = shown(fact.encode("utf-8", "backslashreplace"))
     click.echo(f"error: {fact}", err=True)
     if hint:
         click.echo(f"hint: {hint}", err=True)

@@ -2,10 +2,11 @@
 
 import click
 
+from cachekeeper.catalogue.rows import EventRow
 from cachekeeper.cli.options import common_options, open_keeper
 from cachekeeper.cli.out import answer, table
 from cachekeeper.core.paths import parse_path, shown
-from cachekeeper.ops.history import events
+from cachekeeper.ops.log import events
 
 
 @click.command("log")
@@ -15,7 +16,7 @@ from cachekeeper.ops.history import events
 def command(ctx: click.Context, reference: str | None) -> int:
     """Show what happened, newest first; with REF only what concerns it."""
     with open_keeper(ctx, needs_roots=False) as keeper:
-        rows = events(keeper, reference) if keeper.has_store or reference else ()
+        rows = events(keeper, reference)
     data = {
         "events": [
             {
@@ -31,9 +32,18 @@ def command(ctx: click.Context, reference: str | None) -> int:
             for row in rows
         ]
     }
-    lines = [
-        (row.at[:19] + "Z", row.kind, row.subject, row.detail or row.reason or "") for row in rows
-    ]
+    lines = [_row(row) for row in rows]
     text = [table(("at", "what", "subject", "detail"), lines)] if lines else ["nothing yet"]
     answer(ctx, "log", data, text)
     return 0
+
+
+def _row(row: EventRow) -> tuple[str, ...]:
+    subject, detail = row.subject, row.detail
+    if row.kind == "restore":
+        subject, detail = subject or "the floors", f"in {shown(parse_path(row.root or '%'))}"
+    elif row.kind in ("pin", "status") and row.reason:
+        detail = f"{detail}: {row.reason}"
+    elif not detail and row.reason != row.kind:
+        detail = row.reason
+    return row.at[:19] + "Z", row.kind, subject, detail

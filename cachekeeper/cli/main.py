@@ -10,7 +10,8 @@ import click
 
 from cachekeeper import __version__
 from cachekeeper.cli.errors import report_errors
-from cachekeeper.cli.options import common_options
+from cachekeeper.cli.options import common_options, given
+from cachekeeper.core.errors import UsageError
 
 # Every command with its line in the help: the help needs no import of a command's module.
 COMMANDS = {
@@ -56,15 +57,25 @@ class CommandTable(click.Group):
             formatter.write_text("ls is another name for scan.")
 
 
-@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandTable,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="cachekeeper")
 @common_options
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Keep compiled vLLM artifacts: pin known-fast builds, verify them, put them back.
 
     A graph hash is a slot, not an identity: vLLM overwrites a good binary under the same name.
     cachekeeper gives every slot's content an identity, keeps it, and says what changed.
     """
+    if ctx.invoked_subcommand is None:
+        if not given(ctx, "json"):
+            click.echo(ctx.get_help(), err=True)
+        raise UsageError("no command was given", "cachekeeper --help lists the commands")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,6 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; nothing a user causes ends in a traceback."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    _fill_closed_streams()
     obj: dict[str, Any] = {}
 
     def call() -> int:
@@ -82,3 +94,14 @@ def run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
 
     return report_errors(call, arguments, os.environ)
+
+
+def _fill_closed_streams() -> None:
+    """Give a stream that the caller closed somewhere to go: Python has None in its place.
+
+    It also keeps descriptors 0 to 2 from becoming a file of the store.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))

@@ -4,7 +4,7 @@ import click
 
 from cachekeeper.cli.options import common_options, open_keeper
 from cachekeeper.cli.out import answer
-from cachekeeper.ops.history import execute_mark, plan_mark
+from cachekeeper.ops.mark import execute_mark, plan_mark
 
 
 @click.command("mark")

@@ -1,5 +1,6 @@
 """The options that every command takes, before and after its name, and the keeper they make."""
 
+import math
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ import click
 from cachekeeper import __version__
 from cachekeeper.cli.progress import progress_for
 from cachekeeper.config.locations import root_locations, store_location
-from cachekeeper.core.errors import UsageError
+from cachekeeper.core.errors import RefusedError, UsageError
 from cachekeeper.keeper.keeper import Keeper, Settings
 from cachekeeper.probe.origin import caller_origin
 
@@ -70,6 +71,7 @@ def given(ctx: click.Context, name: str) -> Any:  # noqa: ANN401  the type is th
 def open_keeper(ctx: click.Context, *, needs_roots: bool = True) -> Keeper:
     """Return the keeper for this command; a missing place is an error only where it is needed."""
     environment = os.environ
+    _refuse_empty(ctx)
     try:
         store = store_location(given(ctx, "store"), environment)
     except UsageError:
@@ -81,6 +83,8 @@ def open_keeper(ctx: click.Context, *, needs_roots: bool = True) -> Keeper:
             raise
         roots = ()
     timeout = given(ctx, "lock_timeout")
+    if timeout is not None and math.isnan(timeout):
+        raise UsageError("--lock-timeout is no number of seconds", "give 0 or more")
     quiet = bool(given(ctx, "quiet")) or bool(given(ctx, "json"))
     settings = Settings(
         store=store,
@@ -88,14 +92,22 @@ def open_keeper(ctx: click.Context, *, needs_roots: bool = True) -> Keeper:
         lock_timeout_s=_TIMEOUT_S if timeout is None else timeout,
         progress=progress_for(sys.stderr, quiet=quiet),
         origin=caller_origin(environment, socket.gethostname(), os.geteuid(), __version__),
+        is_default_store=not (given(ctx, "store") or environment.get("CACHEKEEPER_STORE")),
     )
     return Keeper(settings)
 
 
+def _refuse_empty(ctx: click.Context) -> None:
+    """Refuse `--root "$UNSET"`: an empty path would be the current directory."""
+    if given(ctx, "store") == "" or "" in (given(ctx, "root") or ()):
+        raise UsageError("--store or --root is empty", "name a directory, or leave the option out")
+
+
 def confirmed(ctx: click.Context, question: str) -> None:
-    """Ask on a terminal; without one only --yes goes on; raises UsageError, Abort."""
+    """Ask on a terminal; without one only --yes goes on; raises UsageError, RefusedError, Abort."""
     if given(ctx, "yes"):
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} needs a yes", "give --yes")
-    click.confirm(question, abort=True, err=True)
+        raise UsageError(f"{question} There is no terminal to ask on", "give --yes")
+    if not click.confirm(question, err=True):
+        raise RefusedError("the answer was no: nothing was changed")

@@ -1,14 +1,17 @@
 """The one sink: the answer to stdout, talk to stderr; text or one JSON object."""
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 from tabulate import tabulate
 
 from cachekeeper.cli.options import given
+from cachekeeper.core.paths import shown
+from cachekeeper.keeper.facts import FoundProblem
 from cachekeeper.keeper.keeper import Keeper
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -53,6 +56,27 @@ def count(number: int, what: str) -> str:
 
 
 def _write(text: str) -> None:
+    """Write what the stream's encoding can hold; other characters are escaped."""
     if text:
-        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         sys.stdout.flush()
+
+
+def problem_json(found: FoundProblem) -> dict[str, Any]:
+    """Return a problem as JSON shows it, with its path in the root."""
+    return {
+        "code": found.problem.code,
+        "path": shown(found.path),
+        "detail": found.problem.detail,
+        "severity": found.problem.severity,
+        "root": shown(found.root.given),
+    }
+
+
+def problem_lines(problems: Sequence[FoundProblem]) -> Iterator[str]:
+    """Yield a line for each problem; the root is said where they are of several."""
+    several = len({found.root for found in problems}) > 1
+    for found in problems:
+        path = os.path.join(found.root.given, found.path) if several else found.path
+        yield f"problem {shown(path)}: {found.problem.detail} ({found.problem.code})"

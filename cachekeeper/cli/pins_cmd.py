@@ -7,7 +7,7 @@ from cachekeeper.cli.options import common_options, open_keeper
 from cachekeeper.cli.out import answer, notices, table
 from cachekeeper.core.drift import Drift
 from cachekeeper.core.paths import parse_path, shown
-from cachekeeper.ops.history import pin_drifts, pin_rows
+from cachekeeper.ops.pins import pin_drifts, pin_rows
 
 
 @click.command("pins")
@@ -59,7 +59,7 @@ def pin_json(row: PinRow, drift: Drift | None) -> dict[str, object]:
         "status": row.status,
         "settled": row.settled,
         "drift": drift,
-        "reason": row.reason,
+        "reason": row.reason or None,
         "root": shown(parse_path(row.root)),
         "at": row.at,
         "snapshot": f"s:{row.snapshot}",

@@ -3,8 +3,8 @@
 import click
 
 from cachekeeper.cli.options import common_options, open_keeper
-from cachekeeper.cli.out import answer
-from cachekeeper.ops.history import rebuild
+from cachekeeper.cli.out import answer, count
+from cachekeeper.ops.rebuild import rebuild
 
 
 @click.command("rebuild")
@@ -20,6 +20,7 @@ def command(ctx: click.Context) -> int:
         "pins": counts.pins,
         "runs": counts.runs,
     }
-    line = f"{counts.records} records: {counts.snapshots} snapshots, {counts.pins} pins"
+    parts = f"{count(counts.snapshots, 'snapshot')}, {count(counts.pins, 'pin')}"
+    line = f"{count(counts.records, 'record')}: {parts}"
     answer(ctx, "rebuild", data, [line])
     return 0

@@ -14,7 +14,7 @@ from cachekeeper.ops.restore import RestorePlan, RestoreResult, execute_restore,
 
 @click.command("restore")
 @click.argument("references", metavar="[REF]...", nargs=-1)
-@click.option("--companions", is_flag=True, help="Companion roots too, key by key.")
+@click.option("--companions", is_flag=True, help="Companion roots too (none are kept yet).")
 @click.option("--force", is_flag=True, help="Restore under live users, and content stored broken.")
 @click.option("--dry-run", is_flag=True, help="Say what would be restored, change nothing.")
 @common_options
@@ -38,9 +38,7 @@ def command(
     if not given(ctx, "quiet"):
         for root in plan.roots:
             if root.users.unreadable:
-                number = count(len(root.users.unreadable), "running program").replace(
-                    "processs", "processes"
-                )
+                number = count(len(root.users.unreadable), "running program")
                 click.echo(f"note: {number} could not be looked into", err=True)
     answer(ctx, "restore", _json(result, dry_run=dry_run), _text(result, dry_run=dry_run))
     return 1 if result.findings else 0

@@ -6,9 +6,17 @@ from typing import Any
 import click
 
 from cachekeeper.cli.options import common_options, open_keeper
-from cachekeeper.cli.out import answer, count, notices, size_text, table
+from cachekeeper.cli.out import (
+    answer,
+    count,
+    notices,
+    problem_json,
+    problem_lines,
+    size_text,
+    table,
+)
 from cachekeeper.core.paths import shown
-from cachekeeper.keeper.facts import problem_json
+from cachekeeper.keeper.facts import FoundProblem
 from cachekeeper.ops.scan import ScannedFamily, ScannedRoot, scan
 
 
@@ -63,7 +71,7 @@ def _family_json(root: ScannedRoot, family: ScannedFamily) -> dict[str, Any]:
         "pins": list(family.pins),
         "drift": family.drift,
         "recognised": place.recognised,
-        "problems": [problem_json(problem, place.path) for problem in family.problems],
+        "problems": [problem_json(found) for found in _problems(root, family)],
     }
 
 
@@ -78,13 +86,14 @@ def _text(roots: tuple[ScannedRoot, ...]) -> Iterator[str]:
             yield "  no families: vLLM has compiled nothing here yet"
         for link in root.outline.links:
             yield f"link {link.aot[:8]} - {link.compile} ({link.source}: {link.detail})"
-        for family in root.families:
-            for problem in family.problems:
-                shown_problem = problem_json(problem, family.place.path)
-                yield f"problem {shown_problem['path']}: {problem.detail} ({problem.code})"
+        yield from problem_lines([p for f in root.families for p in _problems(root, f)])
         for warning in root.warnings:
             yield f"warning {warning}"
         yield f"{count(len(rows), 'family')}, {size_text(sum(f.size_bytes for f in root.families))}"
+
+
+def _problems(root: ScannedRoot, family: ScannedFamily) -> list[FoundProblem]:
+    return [FoundProblem(root.root, family.place.path, problem) for problem in family.problems]
 
 
 def _in_unit_order(root: ScannedRoot) -> list[ScannedFamily]:
@@ -101,7 +110,7 @@ def _row(family: ScannedFamily) -> tuple[str, ...]:
     return (
         ", ".join(unit[:8] for unit in family.units) or "-",
         family.place.kind,
-        key[:16] if family.place.kind == "aot" else shown(key.encode("utf-8", "replace"))[:40],
+        shown(family.place.path) if family.place.kind == "other" else key[:16],
         str(len(family.ranks)) if family.ranks else "-",
         str(family.files),
         size_text(family.size_bytes),

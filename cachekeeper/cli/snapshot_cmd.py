@@ -6,9 +6,16 @@ from typing import Any
 import click
 
 from cachekeeper.cli.options import common_options, open_keeper
-from cachekeeper.cli.out import answer, count, notices, size_text, table
+from cachekeeper.cli.out import (
+    answer,
+    count,
+    notices,
+    problem_json,
+    problem_lines,
+    size_text,
+    table,
+)
 from cachekeeper.core.paths import shown
-from cachekeeper.keeper.facts import problem_json
 from cachekeeper.ops.snapshot import (
     SnapshotResult,
     execute_snapshot,
@@ -22,7 +29,9 @@ from cachekeeper.ops.snapshot import (
 @click.option(
     "--require-ranks", metavar="N", type=click.IntRange(min=1), help="Ranks each unit must have."
 )
-@click.option("--no-companions", is_flag=True, help="Leave companion roots out.")
+@click.option(
+    "--no-companions", is_flag=True, help="Leave companion roots out (none are kept yet)."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be stored, store nothing.")
 @common_options
 @click.pass_context
@@ -47,7 +56,7 @@ def command(
 
 
 def _findings(result: SnapshotResult) -> bool:
-    return any(problem.severity != "warning" for _place, problem in result.problems)
+    return any(found.problem.is_broken for found in result.problems)
 
 
 def _json(result: SnapshotResult, *, dry_run: bool) -> dict[str, Any]:
@@ -70,7 +79,7 @@ def _json(result: SnapshotResult, *, dry_run: bool) -> dict[str, Any]:
         "new_bytes": result.new_bytes,
         "total_bytes": result.total_bytes,
         "skipped": result.skipped,
-        "problems": [problem_json(problem, place) for place, problem in result.problems],
+        "problems": [problem_json(found) for found in result.problems],
     }
 
 
@@ -78,7 +87,7 @@ def _text(result: SnapshotResult) -> Iterator[str]:
     rows = [
         (
             family.kind,
-            family.key[:16] if family.kind == "aot" else family.key[:40],
+            shown(family.path) if family.kind == "other" else family.key[:16],
             str(family.files),
             size_text(family.size_bytes),
             f"b:{family.build[:12]}",
@@ -86,11 +95,10 @@ def _text(result: SnapshotResult) -> Iterator[str]:
         for _root, family in result.families
     ]
     yield table(("kind", "key", "files", "size", "build"), rows)
-    for place, problem in result.problems:
-        yield f"problem {problem_json(problem, place)['path']}: {problem.detail} ({problem.code})"
-    left = ", ".join(f"{number} {name}" for name, number in result.skipped.items() if number)
+    yield from problem_lines(result.problems)
+    left = [count(number, f"{name} file") for name, number in result.skipped.items() if number]
     if left:
-        yield f"no part of the build ids: {left} files"
+        yield f"no part of the build ids: {', '.join(left)}"
     name = f"s:{result.record.digest[:16]}" if result.record else "dry run: nothing was stored;"
     yield (
         f"{name} {count(len(rows), 'family')}, {size_text(result.total_bytes)}, "

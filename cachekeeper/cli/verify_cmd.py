@@ -6,10 +6,9 @@ from typing import Any
 import click
 
 from cachekeeper.cli.options import common_options, open_keeper
-from cachekeeper.cli.out import answer, count, notices
+from cachekeeper.cli.out import answer, count, notices, problem_json, problem_lines
 from cachekeeper.core.difference import FileChange
 from cachekeeper.core.paths import shown
-from cachekeeper.keeper.facts import problem_json
 from cachekeeper.keeper.live import FamilyComparison, UnitComparison
 from cachekeeper.ops.verify import VerifyResult, verify
 
@@ -39,7 +38,7 @@ def _json(result: VerifyResult) -> dict[str, Any]:
         "checked": result.checked,
         "pins": [unit_json(unit) for unit in result.units],
         "problems": [
-            *(problem_json(problem, place) for place, problem in result.problems),
+            *(problem_json(found) for found in result.problems),
             *(
                 {"code": "unfinished-restore", "path": "", "detail": text, "severity": "incomplete"}
                 for text in result.unfinished
@@ -91,8 +90,7 @@ def change_json(one: FamilyComparison, change: FileChange) -> dict[str, Any]:
 def _text(result: VerifyResult) -> Iterator[str]:
     for unit in result.units:
         yield from _unit_text(unit)
-    for place, problem in result.problems:
-        yield f"problem {problem_json(problem, place)['path']}: {problem.detail} ({problem.code})"
+    yield from problem_lines(result.problems)
     for text in result.unfinished:
         yield f"problem {text} (unfinished-restore)"
     pins = count(len(result.units), "pin")

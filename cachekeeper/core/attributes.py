@@ -4,18 +4,21 @@ Format: docs/design/store-format.md. It holds what the build id leaves out: dire
 owners, times, lock files and, for displaced content, temporary files.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from cachekeeper.core.digests import digest_of, parse_digest
 from cachekeeper.core.errors import FormatError
-from cachekeeper.core.manifest import ascii_lines, parse_count
+from cachekeeper.core.manifest import ascii_lines, check_order, parse_count
 from cachekeeper.core.paths import check_inside, parse_path, path_text
 
 AttributeKind = Literal["d", "f", "l", "k", "t"]
 _KINDS: dict[str, AttributeKind] = {"d": "d", "f": "f", "l": "l", "k": "k", "t": "t"}
 _HEADER = "cachekeeper-attributes 1"
+_MODE = re.compile(r"0|[1-7][0-7]{0,3}")
+_TIME = re.compile(r"0|-?[1-9][0-9]{0,29}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,10 @@ class AttributeList:
 
     @classmethod
     def of(cls, entries: Iterable[Attribute]) -> "AttributeList":
-        """Return the list of attributes given in any order."""
-        return cls(tuple(sorted(entries, key=lambda entry: entry.path)))
+        """Return the list of attributes in any order; raises FormatError for a path twice."""
+        attributes = cls(tuple(sorted(entries, key=lambda entry: entry.path)))
+        attributes._check()
+        return attributes
 
     @property
     def digest(self) -> str:
@@ -60,11 +65,14 @@ class AttributeList:
     @classmethod
     def from_bytes(cls, data: bytes) -> "AttributeList":
         """Return the list written in `data`; raises FormatError."""
-        entries = tuple(_parse_line(line) for line in ascii_lines(data, _HEADER))
-        paths = [entry.path for entry in entries]
-        if paths != sorted(set(paths)):
-            raise FormatError("the attribute list is out of order or names a path twice")
-        return cls(entries)
+        attributes = cls(tuple(_parse_line(line) for line in ascii_lines(data, _HEADER)))
+        attributes._check()
+        return attributes
+
+    def _check(self) -> None:
+        """Refuse also what lies below a link: writing it would leave the tree."""
+        files = {entry.path for entry in self.entries if entry.kind != "d"}
+        check_order((entry.path for entry in self.entries), files)
 
 
 def _line(entry: Attribute) -> str:
@@ -77,15 +85,11 @@ def _parse_line(line: str) -> Attribute:
     fields = line.split(" ")
     if len(fields) != 8 or fields[0] not in _KINDS:
         raise FormatError(f"{line!r} is not an attribute line")
+    if not (_MODE.fullmatch(fields[1]) and _TIME.fullmatch(fields[4])):
+        raise FormatError(f"{line!r} has an impossible mode or time")
     kind = _KINDS[fields[0]]
     path = check_inside(parse_path(fields[7]))
-    try:
-        mode = int(fields[1], 8)
-        mtime_ns = int(fields[4])
-    except ValueError as error:
-        raise FormatError(f"{line!r} is not an attribute line") from error
-    if not 0 <= mode <= 0o7777:
-        raise FormatError(f"{line!r} has an impossible mode")
+    mode, mtime_ns = int(fields[1], 8), int(fields[4])
     uid, gid = parse_count(fields[2]), parse_count(fields[3])
     if kind in ("k", "t"):
         kept = (parse_count(fields[5]), parse_digest(fields[6]))

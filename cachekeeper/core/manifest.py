@@ -4,7 +4,8 @@ Format: docs/design/store-format.md. Directories, times, modes, owners and left-
 part of it, so two equal contents have one build id wherever and whenever they were made.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -15,6 +16,7 @@ from cachekeeper.core.paths import check_inside, parse_path, path_text
 
 EntryKind = Literal["f", "l"]
 _HEADER = "cachekeeper-manifest 1"
+_COUNT = re.compile(r"0|[1-9][0-9]{0,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Manifest:
     def of(cls, entries: Iterable[Entry]) -> "Manifest":
         """Return the manifest of entries in any order; raises FormatError for a path twice."""
         manifest = cls(tuple(sorted(entries, key=lambda entry: entry.path)))
-        _check_order(manifest.entries)
+        manifest._check()
         return manifest
 
     @cached_property
@@ -64,9 +66,13 @@ class Manifest:
     def from_bytes(cls, data: bytes) -> "Manifest":
         """Return the manifest written in `data`; raises FormatError."""
         lines = ascii_lines(data, _HEADER)
-        entries = tuple(_parse_line(line) for line in lines)
-        _check_order(entries)
-        return cls(entries)
+        manifest = cls(tuple(_parse_line(line) for line in lines))
+        manifest._check()
+        return manifest
+
+    def _check(self) -> None:
+        paths = [entry.path for entry in self.entries]
+        check_order(paths, set(paths))
 
 
 def ascii_lines(data: bytes, header: str) -> list[str]:
@@ -76,14 +82,14 @@ def ascii_lines(data: bytes, header: str) -> list[str]:
     except UnicodeDecodeError as error:
         raise FormatError(f"not an ASCII text with the header {header!r}") from error
     first, _, rest = text.partition("\n")
-    if first != header or (rest and not rest.endswith("\n")):
+    if first != header or not text.endswith("\n"):
         raise FormatError(f"not a whole text with the header {header!r}")
-    return rest.split("\n")[:-1] if rest else []
+    return rest.split("\n")[:-1]
 
 
 def parse_count(text: str) -> int:
-    """Return a number written in plain decimal digits; raises FormatError."""
-    if not (text.isascii() and text.isdigit()):
+    """Return a number written in plain decimal digits, 64 bits at most; raises FormatError."""
+    if not _COUNT.fullmatch(text):
         raise FormatError(f"{text!r} is not a plain number")
     return int(text)
 
@@ -97,16 +103,15 @@ def _parse_line(line: str) -> Entry:
     return Entry(path, kind, parse_count(fields[1]), parse_digest(fields[2]))
 
 
-def _check_order(entries: tuple[Entry, ...]) -> None:
-    """Refuse a path twice, out of order, or below an entry that is no directory."""
-    files = {entry.path for entry in entries}
+def check_order(paths: Iterable[bytes], files: Container[bytes]) -> None:
+    """Refuse a path twice, out of order, or below one of `files`; raises FormatError."""
     previous: bytes | None = None
-    for entry in entries:
-        if previous is not None and entry.path <= previous:
-            raise FormatError(f"the path {path_text(entry.path)} is out of order or stands twice")
-        previous = entry.path
-        if any(parent in files for parent in parents(entry.path)):
-            raise FormatError(f"the path {path_text(entry.path)} lies below a file")
+    for path in paths:
+        if previous is not None and path <= previous:
+            raise FormatError(f"the path {path_text(path)} is out of order or stands twice")
+        previous = path
+        if any(parent in files for parent in parents(path)):
+            raise FormatError(f"the path {path_text(path)} lies below a file")
 
 
 def parents(path: bytes) -> tuple[bytes, ...]:

@@ -22,12 +22,15 @@ def path_text(path: bytes) -> str:
 
 
 def parse_path(text: str) -> bytes:
-    """Return the bytes of a path's text form; raises FormatError."""
+    """Return the bytes of a path's text form; raises FormatError for any other spelling of it."""
     if text == _EMPTY:
         return b""
     if not _WELL_FORMED.fullmatch(text):
         raise FormatError(f"{text!r} is not a well-formed path")
-    return _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), text.encode("ascii"))
+    path = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), text.encode("ascii"))
+    if "%" in text and path_text(path) != text:
+        raise FormatError(f"{text!r} escapes what needs no escape")
+    return path
 
 
 def check_inside(path: bytes) -> bytes:

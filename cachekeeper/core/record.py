@@ -45,7 +45,7 @@ def parse_record(data: bytes) -> Record:
         whole = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FormatError("the record is not JSON") from error
-    if not isinstance(whole, dict) or not isinstance(whole.get("format"), int):
+    if not isinstance(whole, dict) or not _is_number(whole.get("format")) or not whole["format"]:
         raise FormatError("the record has no format number")
     if whole["format"] > RECORD_FORMAT:
         raise NewerFormatError(
@@ -54,7 +54,7 @@ def parse_record(data: bytes) -> Record:
         )
     kind = next((known for known in RECORD_KINDS if known == whole.get("kind")), None)
     fields_fit = (
-        isinstance(whole.get("sequence"), int)
+        _is_number(whole.get("sequence"))
         and isinstance(whole.get("at"), str)
         and isinstance(whole.get("store"), str)
         and isinstance(whole.get("body"), dict)
@@ -64,3 +64,8 @@ def parse_record(data: bytes) -> Record:
     return Record(
         kind, whole["sequence"], whole["at"], whole["store"], whole["body"], digest_of(data)
     )
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a JSON value is a natural number (for Python `true` is one, for us not)."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

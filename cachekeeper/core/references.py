@@ -32,6 +32,8 @@ def parse_reference(text: str) -> Reference:
     if colon and mark in _MARKS:
         kind = _MARKS[mark]
         rest = rest.removeprefix(f"{mark}:")  # a mark put before a whole reference
+        if kind == "run" and not rest:
+            raise UsageError(f"{text!r} names no run", "after r: comes a run or its label")
         if kind != "run" and not is_prefix(rest):
             raise UsageError(
                 f"{text!r} is no reference: after {mark}: come 4 to 64 hex digits",

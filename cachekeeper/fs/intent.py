@@ -7,18 +7,22 @@ exclusive lock may finish it: docs/design/restore-protocol.md.
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from cachekeeper.core.errors import FormatError, NewerFormatError
 from cachekeeper.core.paths import check_inside, parse_path, path_text, shown
-from cachekeeper.fs.atomic import write_new_file
+from cachekeeper.fs import primitives
+from cachekeeper.fs.atomic import remove_tree, write_new_file
 from cachekeeper.fs.reading import read_small
 
 WORKING_PREFIX = b".cachekeeper-"
 INTENT_FORMAT = 1
 _INTENT = b"intent.json"
+_OURS = re.compile(re.escape(WORKING_PREFIX) + rb"([0-9a-f]{32})")
 _LIMIT_BYTES = 64 << 20
 
 
@@ -73,14 +77,39 @@ def write_intent(root: bytes, intent: Intent) -> None:
     write_new_file(path, path + b".tmp", data)
 
 
+def remove_intent(root: bytes, restore: str) -> None:
+    """Take an intent back, durably: from then on its working directory is only litter."""
+    directory = working_directory(root, restore)
+    primitives.remove_file(os.path.join(directory, _INTENT))
+    primitives.sync_directory(directory)
+
+
+def discard(root: bytes, restore: str) -> None:
+    """Remove a restore's working directory, first of all its intent.
+
+    A kill in between must not leave an intent beside trees of which a part is gone already.
+    """
+    with suppress(FileNotFoundError):
+        remove_intent(root, restore)
+    remove_tree(working_directory(root, restore))
+
+
 def find_working_directories(root: bytes) -> tuple[str, ...]:
-    """Return the restores that left a working directory in this root, sorted."""
+    """Return the restores that left a working directory in this root, sorted.
+
+    What somebody named or moved by hand is not ours to finish or to remove.
+    """
     try:
         names = os.listdir(root)
     except OSError:
         return ()
-    found = [name[len(WORKING_PREFIX) :] for name in names if name.startswith(WORKING_PREFIX)]
-    return tuple(sorted(name.decode("ascii", "replace") for name in found))
+    ours = (match for match in map(_OURS.fullmatch, names) if match)
+    return tuple(sorted(m[1].decode() for m in ours if _is_directory(os.path.join(root, m[0]))))
+
+
+def _is_directory(path: bytes) -> bool:
+    """Tell whether a directory is there itself: a link could lead to what is not ours."""
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def read_intent(root: bytes, restore: str) -> Intent | None:
@@ -96,18 +125,28 @@ def read_intent(root: bytes, restore: str) -> Intent | None:
             raise NewerFormatError(
                 f"{shown(path)} was written by a newer cachekeeper", "upgrade cachekeeper"
             )
-        return Intent(
-            restore=whole["restore"],
-            store=whole["store"],
-            store_path=whole["store_path"],
-            items=tuple(_parse_item(item) for item in whole["items"]),
-            record=whole["record"],
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        return _parse_intent(whole, restore)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise FormatError(
             f"{shown(path)} is not a whole intent",
             "keep the directory: it may hold displaced content; move it aside by hand",
         ) from error
+
+
+def _parse_intent(whole: Mapping[str, Any], restore: str) -> Intent:
+    """Return the intent in an object; it must be of this restore, whose directory it lies in."""
+    texts = (whole["store"], whole["store_path"])
+    containers = (isinstance(whole["items"], list), isinstance(whole["record"], dict))
+    if whole["restore"] != restore or not all((*map(_is_text, texts), *containers)):
+        raise ValueError("a field has another type, or the intent is of another restore")
+    items = tuple(_parse_item(item) for item in whole["items"])
+    if not all(item.target and item.staged for item in items):
+        raise ValueError("the root itself cannot be exchanged")
+    return Intent(restore, whole["store"], whole["store_path"], items, whole["record"])
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _parse_item(item: Mapping[str, Any]) -> IntentItem:

@@ -31,7 +31,7 @@ def range_lock(path: bytes, byte: int, *, exclusive: bool, timeout_s: float) -> 
 
     OFD locks belong to the open file, so threads of one process exclude each other too.
     """
-    flags = os.O_CLOEXEC | (os.O_RDWR | os.O_CREAT if exclusive else os.O_RDONLY)
+    flags = os.O_CLOEXEC | os.O_CREAT | (os.O_RDWR if exclusive else os.O_RDONLY)
     descriptor = os.open(path, flags, 0o600)
     kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
 

@@ -47,6 +47,12 @@ def make_directory(path: bytes, mode: int) -> None:
         os.chmod(path, mode)
 
 
+def set_directory_mode(path: bytes, mode: int) -> None:
+    """Set the permission bits of a directory of ours; it must not be a link."""
+    _step("chmod", path)
+    os.chmod(path, mode)
+
+
 def create_file(path: bytes) -> int:
     """Create a new file, mode 0600, and return its descriptor, open for reading and writing."""
     _step("create", path)

@@ -68,6 +68,8 @@ def read_through(descriptor: int, path: bytes, sink: Callable[[memoryview], None
     while count := os.readv(descriptor, [buffer]):
         sink(view[:count])
         total += count
+        if total > before.size_bytes:
+            break  # its writer could be faster than we are, for ever
     after = FileState.of(os.fstat(descriptor))
     if before != after or total != after.size_bytes:
         raise ChangedWhileReadError(
@@ -96,11 +98,12 @@ def read_small(path: bytes, limit_bytes: int) -> bytes:
     descriptor = open_file(path)
     try:
         size = os.fstat(descriptor).st_size
+        chunks = []
+        while size <= limit_bytes and (chunk := os.read(descriptor, CHUNK_BYTES)):
+            chunks.append(chunk)
+            size = max(size, sum(map(len, chunks)))  # it may have grown since
         if size > limit_bytes:
             raise FormatError(f"{shown(path)} has {size} bytes, more than {limit_bytes}")
-        chunks = []
-        while chunk := os.read(descriptor, CHUNK_BYTES):
-            chunks.append(chunk)
     finally:
         os.close(descriptor)
     return b"".join(chunks)

@@ -7,6 +7,7 @@ its old name goes away with the exchange.
 
 import errno
 import os
+import stat
 from dataclasses import dataclass
 
 from cachekeeper.core.attributes import Attribute
@@ -47,6 +48,13 @@ class StagedState:
     inode: int
     size_bytes: int
     mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, path: bytes, status: os.stat_result) -> "StagedState":
+        """Return the state in a stat result; renaming the top itself changes its ctime."""
+        ctime_ns = status.st_ctime_ns if path else 0
+        return cls(path, status.st_ino, status.st_size, status.st_mtime_ns, ctime_ns)
 
 
 def stage_tree(
@@ -79,11 +87,7 @@ def confirm_tree(top: bytes, states: tuple[StagedState, ...]) -> bytes | None:
             now = os.lstat(_join(top, state.path))
         except OSError:
             return state.path
-        if (now.st_ino, now.st_size, now.st_mtime_ns) != (
-            state.inode,
-            state.size_bytes,
-            state.mtime_ns,
-        ):
+        if StagedState.of(state.path, now) != state:
             return state.path
     return None
 
@@ -94,8 +98,7 @@ def _stage_file(top: bytes, file: StagedFile) -> StagedState:
         _stage_link(path, file)
     elif not (file.live is not None and _link_if_equal(file.live, path, file)):
         _copy_verified(path, file)
-    now = os.lstat(path)
-    return StagedState(file.attribute.path, now.st_ino, now.st_size, now.st_mtime_ns)
+    return StagedState.of(file.attribute.path, os.lstat(path))
 
 
 def _stage_link(path: bytes, file: StagedFile) -> None:
@@ -112,8 +115,8 @@ def _link_if_equal(live: bytes, path: bytes, file: StagedFile) -> bool:
     wanted = file.attribute
     try:
         now = os.lstat(live)
-        standing = (now.st_mode & 0o7777, now.st_uid, now.st_gid, now.st_mtime_ns, now.st_nlink)
-        if standing != (wanted.mode, wanted.uid, wanted.gid, wanted.mtime_ns, 1):
+        standing = (now.st_mode, now.st_uid, now.st_gid, now.st_mtime_ns, now.st_nlink)
+        if standing != (stat.S_IFREG | wanted.mode, wanted.uid, wanted.gid, wanted.mtime_ns, 1):
             return False
         state = FileState.of(now)
         if state != file.live_state:

@@ -26,7 +26,7 @@ _ENDS: dict[PickleEnd, tuple[str, str, Severity]] = {
     "truncated": ("truncated-model", "the pickle ends before its STOP", "damaged"),
     "trailing": ("trailing-bytes", "bytes stand behind the pickle's STOP", "damaged"),
     "broken": ("damaged-model", "the pickle holds a byte that is no opcode", "damaged"),
-    "not-a-pickle": ("unrecognised-model", "no pickle: perhaps another tool's format", "warning"),
+    "not-a-pickle": ("unrecognised-model", "no pickle: perhaps another tool's format", "notice"),
 }
 
 

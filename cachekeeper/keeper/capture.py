@@ -32,13 +32,19 @@ class CaptureOptions:
     """How to capture: into which objects (None: hash only), trusting which memory.
 
     `keep_temporary` also stores temporary files, for content that is about to be displaced.
-    `repair` re-hashes objects that are there already and heals damaged ones from the live file.
+    `repair` re-hashes objects that are there already and heals damaged ones from the live file;
+    but not those of the inodes in `outliving`, which have another name that stays.
     """
 
     objects: Objects | None = None
     memory: Memory = field(default_factory=dict)
     keep_temporary: bool = False
     repair: bool = False
+    outliving: frozenset[int] = frozenset()
+
+    def repairs(self, found: Found) -> bool:
+        """Tell whether the stored object of a file must be proven good."""
+        return self.repair and found.status.st_ino not in self.outliving
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,11 @@ def _take_all(top: bytes, place: FamilyPlace, tree: Tree, options: CaptureOption
 
 def _take(top: bytes, place: FamilyPlace, found: Found, options: CaptureOptions) -> _Item:
     if found.kind == "dir":
-        return _Item(attribute=_attribute(found, "d"))
+        # A directory of temporary files is none of the content's; one named *.tmp may hold content.
+        is_temporary = classify(found.path + b"/x", place.kind) == "temporary"
+        return _Item() if is_temporary else _Item(attribute=_attribute(found, "d"))
     if found.kind == "special":
-        return _Item(problem=Problem("special-file", found.path, "not kept", "warning"))
+        return _Item(problem=Problem("special-file", found.path, "not kept", "notice"))
     name_class = classify(found.path, place.kind)
     if name_class == "temporary" and not options.keep_temporary:
         return _Item(left_out="temporary")
@@ -110,10 +118,14 @@ def _take(top: bytes, place: FamilyPlace, found: Found, options: CaptureOptions)
             return _take_link(path, found, options)
         return _take_file(path, found, name_class, options)
     except FileNotFoundError as error:
+        if error.filename != path:  # not the live file: something in the store
+            raise
         raise ChangedWhileReadError(
             f"{shown(path)} vanished while it was read", "try again when its writer is done"
         ) from error
     except PermissionError as error:
+        if error.filename != path:
+            raise
         detail = error.strerror or "permission denied"
         return _Item(problem=Problem("unreadable", found.path, detail, "damaged"))
 
@@ -123,7 +135,7 @@ def _take_file(path: bytes, found: Found, name_class: str, options: CaptureOptio
     if name_class in ("lock", "temporary"):
         kind: AttributeKind = "k" if name_class == "lock" else "t"
         attribute = _attribute(found, kind, state.size_bytes, digest)
-        return _Item(attribute=attribute, left_out=name_class, new_bytes=new, read_bytes=read)
+        return _Item(attribute, None, state, None, name_class, new, read)
     entry = Entry(found.path, "f", state.size_bytes, digest)
     return _Item(_attribute(found, "f"), entry, state, new_bytes=new, read_bytes=read)
 
@@ -134,15 +146,22 @@ def _content(path: bytes, found: Found, options: CaptureOptions) -> tuple[str, F
     state = FileState.of(found.status)
     objects = options.objects
     digest = known[1] if known is not None and known[0] == state else None
-    if digest and (objects is None or objects.has(digest, state.size_bytes)):
+    if digest and (objects is None or _is_stored(objects, digest, found, options)):
         return digest, state, 0, 0
     if objects is None:
         digest, state = hash_file(path)
         return digest, state, 0, state.size_bytes
     stored, state = objects.put_file(path)
-    if options.repair and stored.new_bytes == 0 and objects.verify(stored.digest) is not None:
+    if stored.new_bytes == 0 and not _is_stored(objects, stored.digest, found, options):
         objects.replace_damaged(stored.digest, path)
     return stored.digest, state, stored.new_bytes, state.size_bytes
+
+
+def _is_stored(objects: Objects, digest: str, found: Found, options: CaptureOptions) -> bool:
+    """Tell whether an object is there, and is whole where that matters."""
+    if options.repairs(found):
+        return objects.verify(digest) is None
+    return objects.has(digest, found.status.st_size)
 
 
 def _take_link(path: bytes, found: Found, options: CaptureOptions) -> _Item:
@@ -186,9 +205,12 @@ def _assemble(place: FamilyPlace, tree: Tree, items: Iterable[_Item], started_ns
         Problem("unreadable", found.path, found.reason, "damaged") for found in tree.unreadable
     ]
     memory = {
-        item.entry.path: (item.state, item.entry.digest)
+        item.attribute.path: (
+            item.state,
+            item.entry.digest if item.entry else item.attribute.digest,
+        )
         for item in items
-        if item.entry and item.state and item.state.is_settled_at(started_ns)
+        if item.attribute and item.state and item.state.is_settled_at(started_ns)
     }
     classes = [item.left_out for item in items if item.left_out]
     return Captured(

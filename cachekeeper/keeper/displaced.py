@@ -1,11 +1,15 @@
 """Content that a restore displaces: stored before the exchange, and again if it changed since."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
-from cachekeeper.core.paths import parse_path, path_text
-from cachekeeper.fs.walk import walk_tree
+from cachekeeper.core.digests import digest_of
+from cachekeeper.core.errors import RefusedError
+from cachekeeper.core.paths import parse_path, path_text, shown
+from cachekeeper.fs.reading import FileState
+from cachekeeper.fs.walk import Found, walk_tree
 from cachekeeper.keeper.capture import Captured, CaptureOptions, capture_family
 from cachekeeper.keeper.facts import RootFacts, keep_family, snapshot_body
 from cachekeeper.keeper.kept import parse_family, place_of
@@ -16,10 +20,30 @@ from cachekeeper.layouts.families import FamilyPlace
 from cachekeeper.store.store import Store
 
 
-def capture_displaced(store: Store, path: bytes, place: FamilyPlace, memory: Memory) -> Captured:
-    """Capture a tree that is about to go, its temporary files too; raises BusyError, OSError."""
-    options = CaptureOptions(objects=store.objects, memory=memory, keep_temporary=True)
-    return capture_family(path, place, options)
+def capture_displaced(
+    store: Store,
+    path: bytes,
+    place: FamilyPlace,
+    memory: Memory,
+    outliving: frozenset[int] = frozenset(),
+) -> Captured:
+    """Capture a tree that is about to go, its temporary files too; raises RefusedError, BusyError.
+
+    A file that cannot be read cannot be kept, so the tree must not go. `outliving` are the inodes
+    that staging gave a second name.
+    """
+    options = CaptureOptions(
+        objects=store.objects, memory=memory, keep_temporary=True, repair=True, outliving=outliving
+    )
+    captured = capture_family(path, place, options)
+    for problem in captured.problems:
+        if problem.code == "unreadable":
+            where = shown(path + (b"/" + problem.path if problem.path else b""))
+            raise RefusedError(
+                f"{where} cannot be read, so it cannot be kept: {problem.detail}",
+                "run as the owner of these files, or as root",
+            )
+    return captured
 
 
 def record_displaced(
@@ -42,29 +66,39 @@ def record_displaced(
     store.records.append("snapshot", snapshot_body("displaced", message, [facts], {}))
 
 
-def is_unchanged(path: bytes, captured: Captured) -> bool:
+def is_unchanged(path: bytes, captured: Captured, linked: Container[int]) -> bool:
     """Tell, by states alone, whether a displaced tree is still the one that was captured.
 
-    ctime is left out: the exchange and staging's hard links change it.
+    A file that was too young to tell when it was captured counts as changed. The ctime of the
+    `linked` inodes says nothing: staging gave them a second name.
     """
-    attributes = captured.attributes.by_path()
+    kept = {entry.path for entry in captured.attributes.entries if entry.kind != "d"}
+    links = {entry.path: entry.digest for entry in captured.manifest.entries if entry.kind == "l"}
     tree = walk_tree(path)
-    if tree.unreadable or len(tree.entries) != len(attributes):
+    files = [found for found in tree.entries if found.kind != "dir"]
+    if tree.unreadable or {found.path for found in files} != kept:
         return False
-    sizes = {entry.path: entry.size_bytes for entry in captured.manifest.entries}
-    for found in tree.entries:
-        known = attributes.get(found.path)
-        if known is None:
-            return False
-        if found.kind == "file":
-            size = sizes.get(found.path, known.size_bytes)
-            if (size, known.mtime_ns) != (found.status.st_size, found.status.st_mtime_ns):
-                return False
-        elif found.kind == "link" and len(os.readlink(path + b"/" + found.path)) != sizes.get(
-            found.path
-        ):
-            return False
-    return True
+    return all(
+        _is_same_link(path, found, links)
+        if found.kind == "link"
+        else _is_same_file(found, captured.memory, linked)
+        for found in files
+    )
+
+
+def _is_same_link(top: bytes, found: Found, links: Mapping[bytes, str]) -> bool:
+    path = os.path.join(top, found.path) if found.path else top
+    return digest_of(os.readlink(path)) == links.get(found.path)
+
+
+def _is_same_file(found: Found, memory: Memory, linked: Container[int]) -> bool:
+    known = memory.get(found.path)
+    if known is None:
+        return False
+    now = FileState.of(found.status)
+    if now.inode in linked:
+        now = replace(now, ctime_ns=known[0].ctime_ns)
+    return now == known[0]
 
 
 def displaced_json(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cachekeeper.core.paths import path_text, shown
+from cachekeeper.core.paths import path_text
 from cachekeeper.core.problem import Problem
 from cachekeeper.keeper.capture import Captured
 from cachekeeper.keeper.kept import KeptFamily, broken_codes, links_to_json
@@ -43,6 +43,22 @@ def keep_family(
     )
 
 
+def seen_family(seen: Seen) -> KeptFamily:
+    """Return what a record would say of a surveyed family, storing nothing."""
+    place, manifest = seen.place, seen.content.manifest
+    return KeptFamily(
+        kind=place.kind,
+        key=place.key,
+        path=place.path,
+        build=manifest.build_id,
+        attributes=seen.content.attributes.digest,
+        files=len(manifest.entries),
+        size_bytes=manifest.size_bytes,
+        ranks=seen.ranks,
+        problems=broken_codes(seen.problems),
+    )
+
+
 def keep_seen(store: Store, seen: Seen) -> KeptFamily:
     """Store a surveyed family's lists and return what a record says of it."""
     return keep_family(store, seen.content, seen.ranks, seen.problems)
@@ -68,12 +84,21 @@ def snapshot_body(
     }
 
 
-def problem_json(problem: Problem, place: bytes) -> dict[str, Any]:
-    """Return a problem as commands show it, with the path in the root."""
-    path = place + b"/" + problem.path if problem.path else place
-    return {
-        "code": problem.code,
-        "path": shown(path),
-        "detail": problem.detail,
-        "severity": problem.severity,
-    }
+@dataclass(frozen=True, slots=True)
+class FoundProblem:
+    """A problem with the root and the family (its path in the root) it was found in."""
+
+    root: Root
+    place: bytes
+    problem: Problem
+
+    @property
+    def path(self) -> bytes:
+        """Return the path in the root."""
+        inside = self.problem.path
+        return self.place + b"/" + inside if inside else self.place
+
+
+def problems_in(root: Root, seen: Iterable[Seen]) -> tuple[FoundProblem, ...]:
+    """Return the problems of some families of a root."""
+    return tuple(FoundProblem(root, one.place.path, p) for one in seen for p in one.problems)

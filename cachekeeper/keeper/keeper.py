@@ -4,13 +4,14 @@ The catalogue is opened when a query needs it: looking at a live root without a 
 database.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from cachekeeper.catalogue.catalogue import Catalogue
-from cachekeeper.core.errors import UsageError
+from cachekeeper.core.errors import IoError, UsageError
 from cachekeeper.core.paths import shown
 from cachekeeper.fs.locks import directory_lock
 from cachekeeper.keeper.roots import Root, absent_root, check_apart, open_root
@@ -27,6 +28,7 @@ class Settings:
     lock_timeout_s: float = 60.0
     progress: Progress = no_progress
     origin: dict[str, Any] = field(default_factory=dict)
+    is_default_store: bool = False
 
 
 class Keeper:
@@ -52,29 +54,46 @@ class Keeper:
 
     @property
     def has_store(self) -> bool:
-        """Tell whether there is a store."""
-        return self.settings.store is not None and store_exists(self.settings.store)
+        """Tell whether there is a store; raises IoError where that may not be seen.
+
+        A default place in a home that is somebody else's holds none of this user's.
+        """
+        path = self.settings.store
+        try:
+            return path is not None and store_exists(path)
+        except IoError:
+            if self.settings.is_default_store and not os.path.isdir(path or b""):
+                return False
+            raise
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether nothing was stored yet; raises UsageError where no place is known."""
+        return not self.has_store and self.store_path is not None
+
+    @property
+    def store_path(self) -> bytes:
+        """Return where the store lies or will lie; raises UsageError where no place is known."""
+        if self.settings.store is None:
+            raise UsageError(
+                "no place for the store is known: HOME is not set",
+                "set CACHEKEEPER_STORE or give --store",
+            )
+        return self.settings.store
 
     @property
     def store(self) -> Store:
         """Return the existing store; raises UsageError where there is none."""
         if self._store is None:
-            if self.settings.store is None:
-                raise UsageError(
-                    "no place for the store is known: HOME is not set",
-                    "set CACHEKEEPER_STORE or give --store",
-                )
-            self._store = open_store(self.settings.store)
+            self._store = open_store(self.store_path)
         return self._store
 
     def make_store(self) -> Store:
         """Return the store, made if need be; raises RefusedError where a root is inside it."""
-        if self.settings.store is None:
-            return self.store
         for root in self.settings.roots:
-            check_apart(absent_root(root), self.settings.store)
+            check_apart(absent_root(root), self.store_path)
         if self._store is None:
-            self._store = create_store(self.settings.store)
+            self._store = create_store(self.store_path)
         return self._store
 
     @property
@@ -85,9 +104,12 @@ class Keeper:
             self._catalogue = Catalogue(store.catalogue_path, store.store_id, store.records)
         return self._catalogue
 
-    def roots(self) -> tuple[Root, ...]:
-        """Return the roots, which must exist; raises UsageError, RefusedError."""
-        roots = tuple(open_root(path) for path in self.settings.roots)
+    def roots(self, known: Container[str] = frozenset()) -> tuple[Root, ...]:
+        """Return the roots, which must exist; raises UsageError, RefusedError.
+
+        One whose identity is in `known` may be gone: what stood there is stored.
+        """
+        roots = tuple(_root(path, known) for path in self.settings.roots)
         if self.settings.store is not None:
             for root in roots:
                 check_apart(root, self.settings.store)
@@ -103,7 +125,10 @@ class Keeper:
 
     @contextmanager
     def reading(self, root: Root) -> Iterator[None]:
-        """Hold a root shared, so that no restore changes it meanwhile."""
+        """Hold a root shared, so that no restore changes it meanwhile; one that is gone is free."""
+        if not os.path.isdir(root.real):
+            yield
+            return
         with directory_lock(root.real, exclusive=False, timeout_s=self.settings.lock_timeout_s):
             yield
 
@@ -115,3 +140,8 @@ class Keeper:
             if not able:
                 self.notices.append(f"{shown(root.real)} cannot be locked on this file system")
             yield
+
+
+def _root(path: bytes, known: Container[str]) -> Root:
+    root = absent_root(path)
+    return root if root.identity in known else open_root(path)

@@ -55,7 +55,7 @@ def parse_family(body: Mapping[str, Any]) -> KeptFamily:
         return KeptFamily(
             kind=_family_kind(body["kind"]),
             key=str(body["key"]),
-            path=check_inside(parse_path(str(body["path"]))),
+            path=_family_path(str(body["path"])),
             build=parse_digest(str(body["build"])),
             attributes=parse_digest(str(body["attributes"])),
             files=int(body["files"]),
@@ -97,6 +97,13 @@ def parse_links(body: Iterable[Mapping[str, Any]]) -> tuple[Link, ...]:
         raise FormatError(f"a record describes a link without {error}") from error
 
 
+def _family_path(text: str) -> bytes:
+    path = check_inside(parse_path(text))
+    if not path:
+        raise FormatError("a record describes a family that is the whole root")
+    return path
+
+
 def _family_kind(word: object) -> FamilyKind:
     for kind in _KINDS:
         if kind == word:
@@ -111,4 +118,4 @@ def place_of(family: KeptFamily) -> FamilyPlace:
 
 def broken_codes(problems: Iterable[Problem]) -> tuple[str, ...]:
     """Return the codes of what was damaged or incomplete, each once, as a record keeps them."""
-    return tuple(sorted({problem.code for problem in problems if problem.severity != "warning"}))
+    return tuple(sorted({problem.code for problem in problems if problem.is_broken}))

@@ -7,21 +7,28 @@ on the replacement will be finished, by this process or by the next command.
 
 import os
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from cachekeeper.core.errors import IoError, KeeperError
 from cachekeeper.core.paths import path_text, shown
 from cachekeeper.fs import primitives
-from cachekeeper.fs.atomic import remove_tree
-from cachekeeper.fs.exchange import displaced_path, roll_forward
-from cachekeeper.fs.intent import Intent, IntentItem, working_directory, write_intent
+from cachekeeper.fs.exchange import displaced_paths, is_exchanged, roll_back, roll_forward
+from cachekeeper.fs.intent import (
+    Intent,
+    IntentItem,
+    discard,
+    working_directory,
+    write_intent,
+)
 from cachekeeper.fs.staging import StagedState, confirm_tree, stage_tree
 from cachekeeper.keeper.capture import Captured
 from cachekeeper.keeper.displaced import capture_displaced, displaced_json, is_unchanged
 from cachekeeper.keeper.facts import RootFacts, keep_family, snapshot_body
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily, place_of
-from cachekeeper.keeper.recovery import finish
+from cachekeeper.keeper.recovery import finish, is_whole, name_sides
 from cachekeeper.keeper.roots import Root
 from cachekeeper.keeper.source import stage_parts
 from cachekeeper.keeper.survey import Seen, ranks_of
@@ -77,12 +84,47 @@ class Replacement:
             primitives.sync_file_system(self.root.real)
             write_intent(self.root.real, intent)
         except BaseException:
-            remove_tree(self.directory)
+            with suppress(OSError):  # the first error is the one to tell
+                discard(self.root.real, self.restore)
             raise
-        roll_forward(self.root.real, intent)
-        findings = self._verify_again(intent)
-        finish(self.keeper.store, self.root, intent, self._is_unchanged(intent))
+        missing = self._missing_parents()
+        try:
+            roll_forward(self.root.real, intent)
+            findings = self._verify_again(intent)
+            finish(self.keeper.store, self.root, intent, self._is_unchanged(intent))
+        except BaseException as error:
+            self._settle(intent, missing, error)
+            raise
         return self.displaced, findings
+
+    def _settle(self, intent: Intent, missing: list[bytes], error: BaseException) -> None:
+        """After a failure leave every family new or every family old, or say which is which."""
+        root = self.root.real
+        try:
+            if all(is_exchanged(root, item) for item in intent.items):
+                finish(self.keeper.store, self.root, intent)
+                return
+            roll_back(root, intent)
+            for parent in missing:
+                with suppress(OSError):
+                    primitives.remove_directory(parent)
+            discard(root, self.restore)
+        except (OSError, KeeperError) as again:
+            if not is_whole(self.root, intent):
+                raise IoError(
+                    f"the restore stopped half-way ({again}): {name_sides(self.root, intent)}",
+                    "run any cachekeeper command with this root and store to finish it",
+                ) from error
+
+    def _missing_parents(self) -> list[bytes]:
+        """Return the directories above the families that are not there, the deepest first."""
+        found = set()
+        for step in self.steps:
+            parent = os.path.dirname(step.family.path)
+            while parent and not os.path.lexists(os.path.join(self.root.real, parent)):
+                found.add(os.path.join(self.root.real, parent))
+                parent = os.path.dirname(parent)
+        return sorted(found, reverse=True)
 
     def _stage(self) -> None:
         primitives.make_directory(self.directory, 0o700)
@@ -107,7 +149,7 @@ class Replacement:
                 continue
             place = place_of(step.family)
             memory = step.seen.content.memory if step.seen else {}
-            content = capture_displaced(store, path, place, memory)
+            content = capture_displaced(store, path, place, memory, self._staged_inodes())
             problems = step.seen.problems if step.seen else content.problems
             kept.append(keep_family(store, content, ranks_of(place, content), problems))
             self.captured.append(content)
@@ -168,10 +210,15 @@ class Replacement:
         """Return the targets whose displaced tree is still what was stored."""
         unchanged = set()
         for item, content in zip(intent.items, self.captured, strict=True):
-            old = displaced_path(self.root.real, intent, item)
-            if old is not None and content is not None and is_unchanged(old, content):
+            olds = displaced_paths(self.root.real, intent, item)
+            if content is None or len(olds) != 1:
+                continue
+            if is_unchanged(olds[0], content, self._staged_inodes()):
                 unchanged.add(item.target)
         return unchanged
+
+    def _staged_inodes(self) -> frozenset[int]:
+        return frozenset(state.inode for states in self.states for state in states)
 
     def _staged(self, number: int) -> bytes:
         return os.path.join(self.directory, b"new", b"%d" % number)

@@ -6,9 +6,11 @@ stored. Live references are resolved where the root is read (`keeper/live.py`).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from cachekeeper.catalogue.rows import BuildRow, PinRow, SnapshotRow
 from cachekeeper.core.errors import UnknownReferenceError, UsageError
+from cachekeeper.core.paths import parse_path, shown
 from cachekeeper.core.references import Reference, is_prefix, nearest, only_match, parse_reference
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily, families_of, parse_family, parse_links
@@ -31,6 +33,24 @@ class Content:
     exact: bool
     pin: PinRow | None = None
     snapshot: str = ""
+
+    @property
+    def build(self) -> str | None:
+        """Return the build that was named, else the first family's; an empty snapshot has none."""
+        named = self.name.removeprefix("b:") if self.kind == "build" else ""
+        return next((f.build for f in self.families if f.build.startswith(named)), None)
+
+
+class _Placed(Protocol):
+    """What belongs to a unit of a root: a pin or content."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def root(self) -> str: ...
+
+
+Placed = TypeVar("Placed", bound=_Placed)
 
 
 def resolve(keeper: Keeper, text: str) -> Content:
@@ -70,6 +90,15 @@ def pin_content(keeper: Keeper, pin: PinRow) -> Content:
     )
 
 
+def unreadable_pins(keeper: Keeper) -> tuple[str, ...]:
+    """Return a sentence for each record of a pin that cannot be read: no list of pins has it."""
+    return tuple(
+        f"a {record.kind} record cannot be read, so nobody knows what it says: {record.fact}"
+        for record in keeper.catalogue.damaged()
+        if record.kind in ("pin", "unpin", "status")
+    )
+
+
 def find_pin(keeper: Keeper, text: str) -> PinRow | None:
     """Return the pin with this exact name, else the only pin whose unit has this hash prefix."""
     pins = keeper.catalogue.pins()
@@ -78,7 +107,7 @@ def find_pin(keeper: Keeper, text: str) -> PinRow | None:
         return named[0]
     if not is_prefix(text):
         return None
-    hits = [pin for pin in pins if _has_key(pin, text)]
+    hits = _here_first(keeper, (pin for pin in pins if _has_key(pin, text)))
     if not hits:
         return None
     units = {pin.key for pin in hits}
@@ -130,46 +159,80 @@ def unit_in_snapshot(keeper: Keeper, snapshot: str, root: str, key: str) -> Cont
 def _unit_of(
     families: tuple[KeptFamily, ...], links: tuple[Link, ...], key: str
 ) -> tuple[KeptFamily, ...]:
-    """Return the families of the unit that `key` (64 or 10 hex) leads to, its aot family first."""
+    """Return the families of the unit that `key` (64 or 10 hex) leads to, its aot family first.
+
+    A partner of several units leads to none of them: it is returned alone.
+    """
     aots = {link.aot for link in links if link.compile == key} | {key}
     own = [f for f in families if f.kind == "aot" and f.key in aots]
     partners = {link.compile for link in links if link.aot in {f.key for f in own}}
-    if own:
+    if len(own) == 1:
         return (*own, *(f for f in families if f.kind == "compile" and f.key in partners))
     return tuple(f for f in families if f.key == key)
 
 
 def _named(keeper: Keeper, text: str) -> Content:
     pin = find_pin(keeper, text)
-    if pin is not None:
+    if pin is not None and text in (pin.name, pin.key):
         return pin_content(keeper, pin)
-    rows = keeper.catalogue.builds_of_key(text, None) if is_prefix(text) else ()
-    places = _newest_places(keeper, rows)
-    if not places:
+    units = _stored_units(keeper, text)
+    if pin is not None:
+        others = [label for label, content in units.items() if content.key != pin.key]
+        only_match(text, [_candidate(pin), *others], ())
+        return pin_content(keeper, pin)
+    if not units:
         known = known_names(keeper)
         near = nearest(text, known)
         hint = (
             f"did you mean {' or '.join(near)}?" if near else "cachekeeper log lists what is stored"
         )
         raise UnknownReferenceError(f"nothing stored is known as {text!r}", hint)
-    row = places[only_match(text, places, ())]
-    content = unit_in_snapshot(keeper, row.snapshot, row.root, row.key)
-    if content is None:  # pragma: no cover  a row comes from that very record
-        raise UnknownReferenceError(f"nothing stored is known as {text!r}", "cachekeeper rebuild")
-    return content
+    return units[only_match(text, units, ())]
 
 
-def _newest_places(keeper: Keeper, rows: tuple[BuildRow, ...]) -> dict[str, BuildRow]:
+def _stored_units(keeper: Keeper, prefix: str) -> dict[str, Content]:
+    """Return the newest content of every unit that has a family with this hash prefix, by label."""
+    if not is_prefix(prefix):
+        return {}
+    rows = _newest_rows(keeper, keeper.catalogue.builds_of_key(prefix, None))
+    found = [
+        unit_in_snapshot(keeper, row.snapshot, row.root, key)
+        for row in rows
+        for key in _unit_keys(keeper, row)
+    ]
+    units = _here_first(keeper, [content for content in found if content is not None])
+    return {f"{unit.key} in {shown(parse_path(unit.root))}": unit for unit in units}
+
+
+def _newest_rows(keeper: Keeper, rows: tuple[BuildRow, ...]) -> Iterable[BuildRow]:
     """Return the newest content of each key and root; what a restore displaced comes last."""
     displaced = {r.digest for r in keeper.catalogue.snapshots() if r.reason == "displaced"}
     ordered = sorted(rows, key=lambda row: (row.snapshot not in displaced, row.sequence))
-    return {f"{row.key} in {row.root}": row for row in ordered}
+    return {(row.key, row.root): row for row in ordered}.values()
+
+
+def _unit_keys(keeper: Keeper, row: BuildRow) -> tuple[str, ...]:
+    """Return the units that a stored family belongs to, itself where it belongs to none."""
+    body = keeper.store.records.read("snapshot", row.snapshot).body
+    places = [place for place in body["roots"] if place["path"] == row.root]
+    present = {family["key"] for place in places for family in place["families"]}
+    linked = {link["aot"] for p in places for link in p["links"] if link["compile"] == row.key}
+    return tuple(sorted(linked & present)) or (row.key,)
+
+
+def _here_first(keeper: Keeper, found: Iterable[Placed]) -> list[Placed]:
+    """Leave out what is of another root where the same unit is of a root at hand as well."""
+    every = list(found)
+    near = [one for one in every if keeper.root_named(one.root) is not None]
+    keys = {one.key for one in near}
+    return [*near, *(one for one in every if one.key not in keys)]
 
 
 def _build(keeper: Keeper, reference: Reference, text: str) -> Content:
     rows = keeper.catalogue.builds_by_prefix(reference.text)
     by_build: dict[str, BuildRow] = {f"b:{row.build}": row for row in reversed(rows)}
-    row = by_build[only_match(text, by_build, ())]
+    known = () if rows else keeper.catalogue.builds_by_prefix("")
+    row = by_build[only_match(text, by_build, (f"b:{row.build}" for row in known))]
     content = unit_in_snapshot(keeper, row.snapshot, row.root, row.key)
     if content is None:
         raise UnknownReferenceError(f"nothing stored is known as {text!r}", "cachekeeper rebuild")
@@ -194,4 +257,4 @@ def _has_key(pin: PinRow, prefix: str) -> bool:
 
 
 def _candidate(pin: PinRow) -> str:
-    return f"{pin.name} ({pin.key[:16]} in {pin.root})"
+    return f"{pin.name} ({pin.key[:16]} in {shown(parse_path(pin.root))})"

@@ -4,17 +4,20 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from cachekeeper.core.paths import shown
 from cachekeeper.core.problem import Problem
 from cachekeeper.inspect.health import check_contents
 from cachekeeper.keeper.capture import Captured, CaptureOptions, capture_family
+from cachekeeper.keeper.memory import Health
 from cachekeeper.keeper.roots import Root
 from cachekeeper.layouts.families import FamilyPlace, ScanWarning, find_families
+from cachekeeper.layouts.listing import SmallFileReader, read_small
 from cachekeeper.layouts.names import Rank, parse_rank
 from cachekeeper.layouts.structure import check_structure, check_unit
 from cachekeeper.layouts.units import Link, find_links, is_mega
 
 Progress = Callable[[str, int, int], None]
+# Problems that may come and go without a change of the family.
+_DEPENDS_ON_OTHERS = frozenset({"foreign-path", "unreadable-index"})
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Seen:
     content: Captured
     ranks: tuple[str, ...]
     problems: tuple[Problem, ...]
+    health: Health | None = None
 
     @property
     def place(self) -> FamilyPlace:
@@ -67,26 +71,35 @@ class Seen:
         return any(problem.severity == "incomplete" for problem in self.problems)
 
 
-def outline(root: Root) -> Outline:
-    """Return what stands in a root, reading only what links need."""
+def outline(root: Root, read: SmallFileReader = read_small) -> Outline:
+    """Return what stands in a root, reading only what links need; nothing where it is gone."""
+    if not os.path.isdir(root.real):
+        return Outline(root, (), (), ())
     scan = find_families(root.real)
-    return Outline(root, scan.places, find_links(root.real, scan.places), scan.warnings)
+    links = find_links(root.real, scan.places, read)
+    return Outline(root, scan.places, links, scan.warnings)
 
 
 def see_family(
     root: Root,
     place: FamilyPlace,
     options: CaptureOptions,
-    trusted: Callable[[str], bool],
+    known: Health | None = None,
 ) -> Seen:
-    """Capture one family and check it; `trusted` says which digests are known to be good."""
+    """Capture one family and check it; nothing is read again where its content is `known`."""
     top = os.path.join(root.real, place.path)
     content = capture_family(top, place, options)
-    digests = {entry.path: entry.digest for entry in content.manifest.entries}
     sizes = [(entry.path, entry.size_bytes) for entry in content.manifest.entries]
-    inside = check_contents(top, sizes, trusted=lambda path: trusted(digests[path]))
-    found = (*content.problems, *check_structure(root.real, place, sizes), *inside)
-    return Seen(content, ranks_of(place, content), found)
+    build, attributes = content.manifest.build_id, content.attributes.digest
+    if known is None or (known.build, known.attributes) != (build, attributes):
+        inside = check_contents(top, sizes)
+        health = Health(build, attributes, check_structure(root.real, place, sizes), inside)
+    elif any(problem.code in _DEPENDS_ON_OTHERS for problem in known.structure):
+        health = replace(known, structure=check_structure(root.real, place, sizes))
+    else:
+        health = known
+    found = (*content.problems, *health.structure, *health.inside)
+    return Seen(content, ranks_of(place, content), found, health)
 
 
 def see_unit(root: Root, seen: Iterable[Seen]) -> tuple[Seen, ...]:
@@ -125,8 +138,3 @@ def ranks_of(place: FamilyPlace, content: Captured) -> tuple[str, ...]:
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
     """Show nothing."""
-
-
-def family_title(place: FamilyPlace) -> str:
-    """Return a family's name for people: kind and key."""
-    return f"{place.kind} {shown(place.key.encode()) if place.kind == 'other' else place.key[:10]}"

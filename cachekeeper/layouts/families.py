@@ -175,7 +175,7 @@ def _doubt(entry: os.DirEntry[bytes], *, is_family_level: bool) -> tuple[str, st
             "looks like a family renamed or moved by hand: vLLM does not load it",
         )
     if not is_family_level and entry.name == AOT_CACHE:
-        return "unknown-entry", "AOT artifacts of vLLM 0.11 to 0.16: kept whole, not read"
+        return "unknown-entry", "AOT artifacts of vLLM before 0.17: kept whole, not read"
     return "unknown-entry", "no vLLM from 0.17 to 0.32 is known to write this: kept whole, not read"
 
 

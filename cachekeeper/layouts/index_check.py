@@ -1,7 +1,7 @@
 """Holds the indexes of a family against its files: missing artifacts, paths to other places.
 
-vLLM opens the absolute path that the index holds. In a moved tree that is the old place: its worker
-dies, or silently runs the old artifact if that is still there.
+vLLM 0.10 to 0.30 opens the absolute path that the index holds. In a moved tree that is the old
+place: the worker dies, or silently runs the old artifact if that is still there.
 """
 
 import os
@@ -59,8 +59,8 @@ def _check_index(home: bytes, path: bytes, present: set[bytes]) -> Iterator[Prob
 def _foreign_details(foreign: list[bytes], total: int) -> Iterator[str]:
     alive = {target for target in foreign if os.path.isabs(target) and os.path.lexists(target)}
     states = (
-        ("target still exists and is read in place of the file here", alive),
-        ("target is gone, so vLLM cannot load this", set(foreign) - alive),
+        ("target still exists, vLLM up to 0.30 reads it in place of the file here", alive),
+        ("target is gone, vLLM up to 0.30 does not start with this", set(foreign) - alive),
     )
     for state, targets in states:
         if targets:

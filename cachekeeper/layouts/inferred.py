@@ -1,8 +1,9 @@
 """Pairs families by time where nothing on disk names the partner: the mega artifact, or vLLM 0.17.
 
-vLLM writes a part's `computation_graph.py` right before the rank's `model`: 0.5 to 2.3 s earlier on
-H200 with vLLM 0.20.1. Copying without times, or a model saved again from an old part (source edited
-and edited back), can mislead this rule, so each link says its seconds and its rivals.
+vLLM writes a part's `computation_graph.py` right before the rank's `model`: 0.4 to 2.5 s earlier on
+H200 with vLLM 0.20.1, 1 s on CPU with 0.32. Copying without times can mislead this rule, and so can
+an edit that is undone: the model is saved again, the first part is not, and the edit's is nearer.
+So each link says its seconds and its rivals, and the gap has a limit.
 """
 
 import os
@@ -13,8 +14,10 @@ from cachekeeper.layouts.listing import parts_of, ranks_of
 from cachekeeper.layouts.names import Rank
 
 _SECOND_NS = 1_000_000_000
-# A model is saved right after its graph, before 0.20 after the first forward pass. What lies
-# further apart comes from another compile.
+# Longest time from a part to the model of the same compile. A mega model holds its kernels, so a
+# wrong partner costs more than none; else the partner holds them, and before 0.20 the model is
+# saved after the first forward pass only.
+_LONGEST_GAP_MEGA_NS = 60 * _SECOND_NS
 _LONGEST_GAP_NS = 900 * _SECOND_NS
 
 
@@ -24,6 +27,14 @@ class Candidate:
 
     place: FamilyPlace
     has_keys: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """When each part of each rank of a compile family was last written, and the longest gap."""
+
+    parts: dict[Rank, dict[bytes, int]]
+    limit_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,11 @@ def infer_partners(
     if is_only_pair:
         return [(a.place.key, c.place.key, "the only pair in this root") for a, c in pairs]
     models = {each.place.key: _model_times(root, each.place) for each in aots}
-    writes = {each.place.key: _part_times(root, each.place) for each in compiles}
-    fits = [
-        fit
-        for aot, partner in pairs
-        for fit in _fits(aot.place.key, partner.place.key, models, writes)
-    ]
+    written = {each.place.key: _written(root, each.place) for each in compiles}
+    fits = []
+    for aot, partner in ((a.place.key, c.place.key) for a, c in pairs):
+        fit = _fit(aot, partner, models[aot], written[partner])
+        fits += [fit] if fit is not None else []
     return [found for aot in aots if (found := _decide(aot.place.key, fits)) is not None]
 
 
@@ -68,16 +78,17 @@ def _model_times(root: bytes, place: FamilyPlace) -> dict[Rank, int]:
     return times
 
 
-def _part_times(root: bytes, place: FamilyPlace) -> dict[Rank, dict[bytes, int]]:
-    """Return for each rank the last write of each of its parts."""
+def _written(root: bytes, place: FamilyPlace) -> _Written:
     times: dict[Rank, dict[bytes, int]] = {}
+    has_kernels = False
     for part in parts_of(root, place):
+        has_kernels = has_kernels or part.has_index or part.artifact_count > 0
         directory = os.path.join(root, place.path, part.path)
         found = [_mtime_ns(os.path.join(directory, name)) for name in part.file_names]
         known = [time_ns for time_ns in found if time_ns is not None]
         if known:
             times.setdefault(part.rank, {})[part.path] = max(known)
-    return times
+    return _Written(times, _LONGEST_GAP_NS if has_kernels else _LONGEST_GAP_MEGA_NS)
 
 
 def _mtime_ns(path: bytes) -> int | None:
@@ -87,26 +98,20 @@ def _mtime_ns(path: bytes) -> int | None:
         return None
 
 
-def _fits(
-    aot: str,
-    partner: str,
-    models: dict[str, dict[Rank, int]],
-    writes: dict[str, dict[Rank, dict[bytes, int]]],
-) -> list[_Fit]:
+def _fit(aot: str, partner: str, models: dict[Rank, int], written: _Written) -> _Fit | None:
     """Return a pair's fit, if the ranks are equal and each model was saved soon after a part."""
-    model, parts = models[aot], writes[partner]
-    if not model or model.keys() != parts.keys():
-        return []
+    if not models or models.keys() != written.parts.keys():
+        return None
     used, gaps = set(), []
-    for rank, saved_ns in model.items():
-        since = [(saved_ns - written_ns, path) for path, written_ns in parts[rank].items()]
-        before = [each for each in since if 0 <= each[0] <= _LONGEST_GAP_NS]
+    for rank, saved_ns in models.items():
+        since = [(saved_ns - written_ns, path) for path, written_ns in written.parts[rank].items()]
+        before = [each for each in since if 0 <= each[0] <= written.limit_ns]
         if not before:
-            return []
+            return None
         gap_ns, path = min(before)
         gaps.append(gap_ns)
         used.add(path)
-    return [_Fit(aot, partner, frozenset(used), max(gaps))]
+    return _Fit(aot, partner, frozenset(used), max(gaps))
 
 
 def _decide(aot: str, fits: list[_Fit]) -> tuple[str, str, str] | None:

@@ -90,7 +90,7 @@ def _check_ranks(root: bytes, place: FamilyPlace, sizes: dict[bytes, int]) -> li
         rank = rank_of_name(name)
         if rank is None:
             detail = f"{shown(name)} is not rank_<rank>_<data parallel index>"
-            problems.append(Problem("unknown-rank-name", name, detail, "warning"))
+            problems.append(Problem("unknown-rank-name", name, detail, "notice"))
         else:
             ranks[name] = rank
     if place.kind == "aot":
@@ -153,5 +153,5 @@ def _check_formats(content: dict[bytes, int]) -> list[Problem]:
             detail += f"; {len(binary[rank])} binary beside them: no vLLM writes both under one key"
             problems.append(Problem("mixed-save-format", rank, detail, "warning"))
         else:
-            problems.append(Problem("unpacked-format", rank, detail, "warning"))
+            problems.append(Problem("unpacked-format", rank, detail, "notice"))
     return problems

@@ -1,14 +1,17 @@
 """check: re-hash the store, and name the pins and snapshots that damage hits."""
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 
+from cachekeeper.core.digests import parse_digest
 from cachekeeper.core.errors import DamagedStoreError, FormatError
 from cachekeeper.core.paths import shown
-from cachekeeper.core.record import Record
+from cachekeeper.core.record import Record, RecordKind
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily, families_of, parse_family
 from cachekeeper.keeper.live import load_attributes, load_manifest
+from cachekeeper.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,28 @@ def _read_records(keeper: Keeper) -> tuple[list[Record], list[StoreProblem]]:
             problems.append(StoreProblem("record-twice", digest[:16], detail))
         sequences[sequence] = digest
         try:
-            records.append(store.records.read(kind, digest))
+            records.append(_read_record(store, sequence, kind, digest))
         except (DamagedStoreError, FormatError) as error:
             problems.append(StoreProblem("damaged-record", f"{kind} {digest[:16]}", error.fact))
-    return records, problems
+    return records, problems + _gaps(sorted(sequences))
+
+
+def _read_record(store: Store, sequence: int, kind: RecordKind, digest: str) -> Record:
+    record = store.records.read(kind, digest)
+    if record.sequence != sequence:
+        raise FormatError(f"its number is {record.sequence}, its name says {sequence}")
+    return record
+
+
+def _gaps(sequences: list[int]) -> list[StoreProblem]:
+    """Return a problem for each gap: numbers are given one after the other, and records stay."""
+    problems = []
+    for before, after in itertools.pairwise((0, *sequences)):
+        if after - before > 1:
+            first, last = before + 1, after - 1
+            subject = str(first) if first == last else f"{first} to {last}"
+            problems.append(StoreProblem("missing-record", subject, "a mirror may have it"))
+    return problems
 
 
 def _users(keeper: Keeper, records: list[Record]) -> tuple[dict[str, _Users], list[StoreProblem]]:
@@ -94,7 +115,10 @@ def _users(keeper: Keeper, records: list[Record]) -> tuple[dict[str, _Users], li
             elif record.kind == "pin" and record.digest not in removed:
                 for item in record.body["unit"]:
                     _use(keeper, users, parse_family(item), pin=str(record.body["name"]))
-        except (FormatError, KeyError, TypeError) as error:
+            elif record.kind == "status" and record.body["evidence"].get("digest"):
+                user = users[parse_digest(str(record.body["evidence"]["digest"]))]
+                user.path = user.path or f"evidence of {record.body['ref']}"
+        except (FormatError, KeyError, TypeError, AttributeError) as error:
             problems.append(
                 StoreProblem("damaged-record", f"{record.kind} {record.digest[:16]}", str(error))
             )

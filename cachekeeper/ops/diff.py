@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cachekeeper.core.difference import FileChange, file_changes
-from cachekeeper.core.errors import UsageError
+from cachekeeper.core.errors import RefusedError
 from cachekeeper.core.manifest import Manifest
 from cachekeeper.core.references import parse_reference
 from cachekeeper.keeper.keeper import Keeper
-from cachekeeper.keeper.live import Looker, load_manifest, pinned_paths
-from cachekeeper.keeper.live_unit import find_live_unit
+from cachekeeper.keeper.live import load_manifest
+from cachekeeper.keeper.live_unit import see_live_unit
 from cachekeeper.keeper.resolve import resolve
-from cachekeeper.keeper.survey import outline
 from cachekeeper.layouts.families import FamilyKind
 from cachekeeper.layouts.names import classify
 
@@ -29,13 +28,17 @@ class Side:
 
 @dataclass(frozen=True)
 class FamilyDiff:
-    """One family on both sides; `only` says on which side it is where it is on one alone."""
+    """One family on both sides, there perhaps under another key.
+
+    `only` says on which side it is where it is on one alone.
+    """
 
     kind: FamilyKind
     key: str
     path: bytes
+    other_key: str
     only: str | None
-    changes: tuple[FileChange, ...]
+    changes: tuple[FileChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,51 +72,62 @@ class DiffResult:
 def diff(keeper: Keeper, first: str, second: str) -> DiffResult:
     """Return how two references differ; raises UsageError and its children."""
     one, two = _side(keeper, first), _side(keeper, second)
-    families = []
-    pairs = sorted(_paired(one, two))
-    for key, in_first, in_second in pairs:
-        kind, name, path = key
-        if in_first is None or in_second is None:
-            only = first if in_second is None else second
-            families.append(FamilyDiff(kind, name, path, only, ()))
-            continue
-        changes = file_changes(in_first, in_second, _mutable_in(kind))
-        families.append(FamilyDiff(kind, name, path, None, changes))
-    return DiffResult(one, two, tuple(families))
+    one, two = _narrow(one, two), _narrow(two, one)
+    pairs = _pairs(one, two)
+    families = [
+        FamilyDiff(
+            *mine,
+            other_key=other[1],
+            only=None,
+            changes=file_changes(one.families[mine], two.families[other], _mutable_in(mine[0])),
+        )
+        for mine, other in pairs.items()
+    ]
+    for side, matched in ((one, set(pairs)), (two, set(pairs.values()))):
+        alone = side.families.keys() - matched
+        families += [FamilyDiff(*each, other_key=each[1], only=side.name) for each in alone]
+    return DiffResult(one, two, tuple(sorted(families, key=lambda each: (each.kind, each.path))))
+
+
+def _narrow(snapshot: Side, unit: Side) -> Side:
+    """Return the part of a whole snapshot that is the other side's unit, if it is one."""
+    if snapshot.key or not unit.key:
+        return snapshot
+    mine = {each: manifest for each, manifest in snapshot.families.items() if each in unit.families}
+    return Side(snapshot.name, unit.key, mine) if mine else snapshot
 
 
 def _mutable_in(kind: FamilyKind) -> Callable[[bytes], bool]:
     return lambda path: classify(path, kind) == "mutable"
 
 
-def _paired(one: Side, two: Side) -> list[tuple[FamilyId, Manifest | None, Manifest | None]]:
-    """Pair families by key; two single aot families are compared whatever their hashes are."""
-    keys = one.families.keys() | two.families.keys()
-    return [(key, one.families.get(key), two.families.get(key)) for key in keys]
+def _pairs(one: Side, two: Side) -> dict[FamilyId, FamilyId]:
+    """Pair families by their places, those of two units by kind where each side has one.
+
+    So two graph hashes, and their partners, can be compared as well.
+    """
+    pairs = {family: family for family in one.families if family in two.families}
+    if one.key and two.key and one.key != two.key:
+        for kind in ("aot", "compile"):
+            mine = [f for f in one.families if f[0] == kind and f not in pairs]
+            others = [f for f in two.families if f[0] == kind and f not in pairs]
+            if len(mine) == len(others) == 1:
+                pairs[mine[0]] = others[0]
+    return pairs
 
 
 def _side(keeper: Keeper, text: str) -> Side:
     if parse_reference(text).kind == "live":
-        return _live_side(keeper, text)
+        _sight, key, seen = see_live_unit(keeper, text)
+        live = {(s.place.kind, s.place.key, s.place.path): s.content.manifest for s in seen}
+        return Side(text, key, live)
     content = resolve(keeper, text)
+    if not content.root:
+        raise RefusedError(
+            f"{text} holds several roots", "compare its units one by one, by hash or build"
+        )
     manifests = {
         (family.kind, family.key, family.path): load_manifest(keeper.store, family.build)
         for family in content.families
     }
     return Side(text, content.key, manifests)
-
-
-def _live_side(keeper: Keeper, text: str) -> Side:
-    sight, key = find_live_unit(keeper, text)
-    root = sight.root
-    with keeper.reading(root):
-        looker = Looker(keeper, outline(root), pinned_paths(keeper, root))
-        places = sight.unit_places(key) or tuple(p for p in sight.places if p.key == key)
-        if not places:
-            raise UsageError(f"nothing stands at {text!r} any more", "cachekeeper scan")
-        manifests = {
-            (place.kind, place.key, place.path): looker.see(place).content.manifest
-            for place in places
-        }
-        looker.remember()
-    return Side(text, key, manifests)

@@ -7,22 +7,22 @@ verified in the store, for --from) and are durable. Incomplete or damaged units 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cachekeeper.core.errors import DamagedStoreError, RefusedError
+from cachekeeper.core.errors import BusyError, DamagedStoreError, RefusedError
 from cachekeeper.core.paths import parse_path, shown
 from cachekeeper.core.problem import Problem
 from cachekeeper.core.record import Record
 from cachekeeper.core.references import is_prefix, only_match, parse_pin_name, parse_reference
 from cachekeeper.core.status import FLOOR, parse_status
 from cachekeeper.keeper.capture import CaptureOptions
-from cachekeeper.keeper.facts import RootFacts, keep_seen, snapshot_body
+from cachekeeper.keeper.facts import RootFacts, keep_seen, seen_family, snapshot_body
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily, links_to_json
-from cachekeeper.keeper.live import load_attributes, load_manifest
+from cachekeeper.keeper.live import load_attributes, load_manifest, outline_of
 from cachekeeper.keeper.live_unit import find_live_unit
-from cachekeeper.keeper.recovery import recover
+from cachekeeper.keeper.recovery import recover, refuse_unfinished
 from cachekeeper.keeper.resolve import Content, snapshot_row, unit_in_snapshot
 from cachekeeper.keeper.roots import Root
-from cachekeeper.keeper.survey import Seen, see_family, see_unit
+from cachekeeper.keeper.survey import Outline, Seen, see_family, see_unit
 from cachekeeper.layouts.families import FamilyPlace
 from cachekeeper.layouts.units import Link
 
@@ -101,18 +101,13 @@ def execute_pin(keeper: Keeper, plan: PinPlan) -> PinResult:
 def preview_pin(keeper: Keeper, plan: PinPlan) -> PinResult:
     """Return what executing would pin, reading but not writing."""
     if plan.stored is not None:
+        verify_stored(keeper, plan.stored)
         return PinResult(plan, None, plan.stored.families, 0, ())
-    seen = _see(keeper, plan, keep=False)
+    assert plan.live_root is not None
+    with keeper.reading(plan.live_root):
+        seen = _see(keeper, plan, keep=False)
     refuse_unfit(seen, plan.name)
-    unit = tuple(
-        KeptFamily(
-            one.place.kind, one.place.key, one.place.path, one.content.manifest.build_id,
-            one.content.attributes.digest, len(one.content.manifest.entries),
-            one.content.manifest.size_bytes, one.ranks,
-        )
-        for one in seen
-    )  # fmt: skip
-    return PinResult(plan, None, unit, 0, _warnings(seen))
+    return PinResult(plan, None, tuple(map(seen_family, seen)), 0, _warnings(seen))
 
 
 def check_free(keeper: Keeper, name: str, status: str, root: str, key: str) -> None:
@@ -123,7 +118,7 @@ def check_free(keeper: Keeper, name: str, status: str, root: str, key: str) -> N
         if status == FLOOR and pin.status == FLOOR and (pin.root, pin.key) == (root, key):
             raise RefusedError(
                 f"{key[:8]} already has a floor in this root: the pin {pin.name}",
-                f"give another --status, or first: cachekeeper mark {pin.name} reference",
+                f"give another --status, or: cachekeeper mark {pin.name} reference --reason …",
             )
         if pin.name == name:
             raise RefusedError(
@@ -153,22 +148,22 @@ def verify_stored(keeper: Keeper, content: Content) -> None:
                 f"{shown(family.path)} was stored broken: {', '.join(family.problems)}",
                 "choose a snapshot in which it was whole",
             )
-        load_attributes(keeper.store, family.attributes)
-        for entry in load_manifest(keeper.store, family.build).entries:
-            fault = objects.verify(entry.digest)
+        locks = load_attributes(keeper.store, family.attributes).entries
+        entries = load_manifest(keeper.store, family.build).entries
+        for digest in (*(e.digest for e in entries), *(e.digest for e in locks if e.kind == "k")):
+            fault = objects.verify(digest)
             if fault:
                 raise DamagedStoreError(
-                    f"the object {entry.digest[:16]} of {shown(family.path)} is {fault}",
+                    f"the object {digest[:16]} of {shown(family.path)} is {fault}",
                     "cachekeeper check names every pin and snapshot hit",
                 )
 
 
 def _plan_live(keeper: Keeper, text: str, options: PinOptions) -> PinPlan:
     for root in keeper.roots():
-        if keeper.has_store:
-            recover(keeper, root)
+        recover(keeper, root)
     sight, key = find_live_unit(keeper, text)
-    places = sight.unit_places(key) or tuple(p for p in sight.places if p.key == key)
+    places = _unit_places(sight, key)
     return PinPlan(
         name=parse_pin_name(options.name or key[:8]),
         status=options.status,
@@ -208,14 +203,24 @@ def _plan_stored(keeper: Keeper, text: str, options: PinOptions) -> PinPlan:
     )
 
 
+def _unit_places(sight: Outline, key: str) -> tuple[FamilyPlace, ...]:
+    return sight.unit_places(key) or tuple(p for p in sight.places if p.key == key)
+
+
 def _see(keeper: Keeper, plan: PinPlan, *, keep: bool) -> tuple[Seen, ...]:
+    """Read the unit, which must be the planned one still; the caller holds the root."""
     assert plan.live_root is not None
+    refuse_unfinished(plan.live_root)
+    if _unit_places(outline_of(keeper, plan.live_root), plan.key) != plan.places:
+        raise BusyError(
+            f"another family became part of {plan.key[:8]}, or left it, just now", "run it again"
+        )
     objects = keeper.store.objects if keep else None
     options = CaptureOptions(objects=objects, repair=keep)
     seen = []
     for number, place in enumerate(plan.places):
         keeper.settings.progress(f"pinning {plan.key[:8]}", number, len(plan.places))
-        seen.append(see_family(plan.live_root, place, options, lambda _digest: False))
+        seen.append(see_family(plan.live_root, place, options))
     return see_unit(plan.live_root, seen)
 
 
@@ -246,5 +251,7 @@ def _record(
         "settled": False,
         "snapshot": snapshot,
     }
-    record = keeper.store.records.append("pin", body)
+    record = keeper.store.records.append(
+        "pin", body, lambda: check_free(keeper, plan.name, plan.status, plan.root, plan.key)
+    )
     return PinResult(plan, record, unit, 0, ())

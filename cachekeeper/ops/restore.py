@@ -6,25 +6,32 @@ what stands there, write the intent, exchange, verify again, record.
 
 import os
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cachekeeper.config.locations import vllm_cache_root
 from cachekeeper.core.drift import HARMLESS
-from cachekeeper.core.errors import BusyError, RefusedError
+from cachekeeper.core.errors import BusyError, DamagedStoreError, RefusedError
 from cachekeeper.core.paths import parse_path, shown
 from cachekeeper.core.status import FLOOR
 from cachekeeper.fs.atomic import ensure_directory
+from cachekeeper.keeper.capture import CaptureOptions, capture_family
 from cachekeeper.keeper.keeper import Keeper
-from cachekeeper.keeper.live import Looker, UnitComparison, compare_unit, pinned_paths
-from cachekeeper.keeper.recovery import recover
+from cachekeeper.keeper.live import (
+    FamilyComparison,
+    Looker,
+    UnitComparison,
+    compare_unit,
+    outline_of,
+    pinned_paths,
+)
+from cachekeeper.keeper.recovery import recover, refuse_unfinished
 from cachekeeper.keeper.replacement import Displaced, FamilyStep, Purpose, Replacement
-from cachekeeper.keeper.resolve import Content, pin_content, resolve
+from cachekeeper.keeper.resolve import Content, pin_content, resolve, unreadable_pins
 from cachekeeper.keeper.roots import Root, absent_root, check_apart
 from cachekeeper.keeper.source import check_owners, check_present
-from cachekeeper.keeper.survey import Outline, outline
 from cachekeeper.layouts.units import Link
 from cachekeeper.probe.live_users import LiveUsers, Search, find_live_users
+from cachekeeper.probe.mounts import mounts_below
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,8 @@ def plan_restore(keeper: Keeper, references: tuple[str, ...], *, force: bool) ->
     """
     contents = _wanted(keeper, references)
     plans = []
-    for path in keeper.settings.roots:
-        root = absent_root(path)
+    roots = map(absent_root, keeper.settings.roots)
+    for root in {root.real: root for root in roots}.values():
         check_apart(root, keeper.store.path)
         mine = tuple(content for content in contents if content.root == root.identity)
         if mine:
@@ -82,6 +89,7 @@ def execute_restore(keeper: Keeper, plan: RestorePlan) -> RestoreResult:
                 continue
             ensure_directory(root_plan.root.real, 0o755)
             with keeper.changing(root_plan.root):
+                _refuse_changed(root_plan)
                 _refuse_users(_users(root_plan.root, root_plan.steps), force=plan.force)
                 purpose = Purpose(plan.references, _links(root_plan.restored))
                 done, odd = Replacement(keeper, root_plan.root, root_plan.steps, purpose).run()
@@ -93,6 +101,8 @@ def execute_restore(keeper: Keeper, plan: RestorePlan) -> RestoreResult:
 def _wanted(keeper: Keeper, references: tuple[str, ...]) -> tuple[Content, ...]:
     """Return the contents asked for; without references the floors of the roots at hand."""
     if not references:
+        for fact in unreadable_pins(keeper):
+            raise DamagedStoreError(fact, "name the pins to restore; cachekeeper check says more")
         floors = [pin for pin in keeper.catalogue.pins() if pin.status == FLOOR]
         return tuple(
             pin_content(keeper, pin) for pin in floors if keeper.root_named(pin.root) is not None
@@ -121,14 +131,9 @@ def _refuse_other_place(keeper: Keeper, text: str, content: Content) -> None:
 def _plan_root(
     keeper: Keeper, root: Root, contents: tuple[Content, ...], *, force: bool
 ) -> RootPlan:
-    with ExitStack() as held:
-        if os.path.isdir(root.real):
-            recover(keeper, root)
-            held.enter_context(keeper.reading(root))
-            sight = outline(root)
-        else:
-            sight = Outline(root, (), (), ())
-        looker = Looker(keeper, sight, pinned_paths(keeper, root))
+    recover(keeper, root)
+    with keeper.reading(root):
+        looker = Looker(keeper, outline_of(keeper, root), pinned_paths(keeper, root, contents))
         units = [compare_unit(looker, content) for content in contents]
         looker.remember()
     restored = [unit for unit in units if not _may_stay(unit)]
@@ -137,6 +142,7 @@ def _plan_root(
     for unit in restored:
         _refuse_broken(unit.content, force=force)
     for step in steps:
+        _refuse_mounts(root, step)
         check_present(keeper.store, step.family)
         check_owners(keeper.store, step.family, os.geteuid(), {os.getegid(), *os.getgroups()})
     users = _users(root, steps)
@@ -144,8 +150,38 @@ def _plan_root(
     return RootPlan(root, steps, tuple(restored), tuple(unchanged), users)
 
 
+def _refuse_changed(plan: RootPlan) -> None:
+    """Refuse a plan whose root is no longer as it was seen; the caller holds the root.
+
+    Also a family that stood right, and is no step: left so it could make the unit a mixture.
+    """
+    refuse_unfinished(plan.root)
+    for unit in (*plan.restored, *plan.unchanged):
+        for one in unit.families:
+            if not _is_as_seen(plan.root, one):
+                raise BusyError(
+                    f"{shown(one.family.path)} changed since the restore was planned",
+                    "run it again when its writer is done",
+                )
+
+
+def _is_as_seen(root: Root, one: FamilyComparison) -> bool:
+    """Tell whether a family is what was hashed in this command; what did not change is not read."""
+    top = os.path.join(root.real, one.family.path)
+    if one.seen is None or not os.path.lexists(top):
+        return one.seen is None and not os.path.lexists(top)
+    options = CaptureOptions(memory=one.seen.content.memory)
+    now = capture_family(top, one.seen.place, options)
+    return now.manifest.build_id == one.seen.content.manifest.build_id
+
+
 def _may_stay(unit: UnitComparison) -> bool:
-    """Tell whether a unit is left alone: intact or only grown; equal where exactness is asked."""
+    """Tell whether a unit is left alone: intact or only grown; equal where exactness is asked.
+
+    Not where a file has another mode or owner than it was kept with: vLLM may be unable to read it.
+    """
+    if any(one.odd for one in unit.families):
+        return False
     if not unit.content.exact:
         return unit.drift in HARMLESS
     return all(one.seen is not None and not one.changes for one in unit.families)
@@ -183,6 +219,16 @@ def _refuse_broken(content: Content, *, force: bool) -> None:
                 f"{content.name} was stored broken: {shown(family.path)}: {codes}",
                 "choose another build, or give --force to put it back as it was",
             )
+
+
+def _refuse_mounts(root: Root, step: FamilyStep) -> None:
+    """Refuse a family with a mount inside: exchanged, the mount would guard the old tree."""
+    top = os.path.join(root.real, step.family.path)
+    for mount in mounts_below(top):
+        raise RefusedError(
+            f"{shown(mount)} is a mount point inside {shown(step.family.path)}",
+            "unmount it, restore, mount it again; nothing was changed",
+        )
 
 
 def _links(units: Iterable[UnitComparison]) -> tuple[Link, ...]:

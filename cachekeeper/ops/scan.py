@@ -7,11 +7,11 @@ from cachekeeper.core.paths import shown
 from cachekeeper.core.problem import Problem
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily, place_of
-from cachekeeper.keeper.live import Looker, compare_unit, pinned_paths
+from cachekeeper.keeper.live import Looker, compare_unit, outline_of, pinned_paths
 from cachekeeper.keeper.recovery import try_recover
-from cachekeeper.keeper.resolve import pin_content
+from cachekeeper.keeper.resolve import pin_content, unreadable_pins
 from cachekeeper.keeper.roots import Root
-from cachekeeper.keeper.survey import Outline, outline
+from cachekeeper.keeper.survey import Outline
 from cachekeeper.layouts.families import FamilyPlace
 
 
@@ -42,19 +42,21 @@ class ScannedRoot:
 
 def scan(keeper: Keeper) -> tuple[ScannedRoot, ...]:
     """Return what stands in every root; raises UsageError, BusyError."""
-    return tuple(_scan_root(keeper, root) for root in keeper.roots())
+    pinned = {pin.root for pin in keeper.catalogue.pins()} if keeper.has_store else set()
+    return tuple(_scan_root(keeper, root) for root in keeper.roots(pinned))
 
 
 def _scan_root(keeper: Keeper, root: Root) -> ScannedRoot:
     unfinished = try_recover(keeper, root)
     with keeper.reading(root):
-        sight = outline(root)
+        sight = outline_of(keeper, root)
         looker = Looker(keeper, sight, pinned_paths(keeper, root))
         seen = {}
         for number, place in enumerate(sight.places):
             keeper.settings.progress(f"scanning {shown(root.real)}", number, len(sight.places))
             seen[place.path] = looker.see(place)
         drifts, names, gone = _drifts(keeper, looker)
+        unreadable = unreadable_pins(keeper) if keeper.has_store else ()
         looker.remember()
     families = [
         ScannedFamily(
@@ -71,7 +73,7 @@ def _scan_root(keeper: Keeper, root: Root) -> ScannedRoot:
         for place in sight.places
     ]
     warnings = [f"{shown(w.path) or '.'}: {w.detail} ({w.code})" for w in sight.warnings]
-    return ScannedRoot(root, sight, (*families, *gone), (*unfinished, *warnings))
+    return ScannedRoot(root, sight, (*families, *gone), (*unfinished, *unreadable, *warnings))
 
 
 def _drifts(
@@ -91,9 +93,9 @@ def _drifts(
             names[path] = (*names.get(path, ()), pin.name)
             drifts.setdefault(path, one.drift)
             if one.seen is None:
-                gone[path] = _gone_family(one.family, names[path])
+                gone[path] = _gone_family(one.family, pin.key, names[path])
     return drifts, names, tuple(gone.values())
 
 
-def _gone_family(family: KeptFamily, pins: tuple[str, ...]) -> ScannedFamily:
-    return ScannedFamily(place_of(family), (), 0, 0, None, (), pins, "gone", ())
+def _gone_family(family: KeptFamily, unit: str, pins: tuple[str, ...]) -> ScannedFamily:
+    return ScannedFamily(place_of(family), (), 0, 0, None, (unit,), pins, "gone", ())

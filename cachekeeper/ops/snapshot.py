@@ -5,19 +5,25 @@ objects that nobody refers to, and nothing else. Broken families are stored too,
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cachekeeper.core.paths import shown
 from cachekeeper.core.problem import Problem
 from cachekeeper.core.record import Record
-from cachekeeper.keeper.facts import RootFacts, keep_seen, snapshot_body
+from cachekeeper.keeper.facts import (
+    FoundProblem,
+    RootFacts,
+    keep_seen,
+    problems_in,
+    seen_family,
+    snapshot_body,
+)
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily
-from cachekeeper.keeper.live import Looker, pinned_paths
-from cachekeeper.keeper.recovery import recover
+from cachekeeper.keeper.live import Looker, outline_of, pinned_paths
+from cachekeeper.keeper.recovery import recover, refuse_unfinished
 from cachekeeper.keeper.roots import Root
-from cachekeeper.keeper.survey import Outline, Seen, outline
-from cachekeeper.layouts.names import parse_rank
+from cachekeeper.keeper.survey import Outline, Seen, rank_values
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class SnapshotResult:
     new_bytes: int
     total_bytes: int
     skipped: dict[str, int]
-    problems: tuple[tuple[bytes, Problem], ...]
+    problems: tuple[FoundProblem, ...]
 
 
 def plan_snapshot(
@@ -49,19 +55,19 @@ def plan_snapshot(
     if keeper.settings.store is not None:
         for root in roots:
             recover(keeper, root)
-    return SnapshotPlan(tuple(outline(root) for root in roots), message, require_ranks)
+    return SnapshotPlan(tuple(outline_of(keeper, root) for root in roots), message, require_ranks)
 
 
 def preview_snapshot(keeper: Keeper, plan: SnapshotPlan) -> SnapshotResult:
     """Return what executing would store, reading but not writing."""
-    return _result(None, [_look(keeper, one, plan, keep=False) for one in plan.roots])
+    return _result(None, [_look(keeper, one.root, plan, keep=False) for one in plan.roots])
 
 
 def execute_snapshot(keeper: Keeper, plan: SnapshotPlan) -> SnapshotResult:
     """Store all roots and record it; raises BusyError, OSError, KeeperError."""
     store = keeper.make_store()
     with store.in_use(timeout_s=keeper.settings.lock_timeout_s):
-        parts = [_look(keeper, one, plan, keep=True) for one in plan.roots]
+        parts = [_look(keeper, one.root, plan, keep=True) for one in plan.roots]
         facts = [RootFacts(part.root, part.kept, part.outline.links) for part in parts]
         store.objects.sync()
         body = snapshot_body("snapshot", plan.message, facts, keeper.settings.origin)
@@ -81,13 +87,13 @@ class _Part:
     seen: tuple[Seen, ...]
     kept: tuple[KeptFamily, ...]
     unsaved_bytes: int
-    missing: tuple[tuple[bytes, Problem], ...]
 
 
-def _look(keeper: Keeper, sight: Outline, plan: SnapshotPlan, *, keep: bool) -> _Part:
-    root = sight.root
-    looker = Looker(keeper, sight, pinned_paths(keeper, root), objects_too=keep)
+def _look(keeper: Keeper, root: Root, plan: SnapshotPlan, *, keep: bool) -> _Part:
     with keeper.reading(root):
+        refuse_unfinished(root)
+        sight = outline_of(keeper, root)  # anew: a restore may have brought a family since the plan
+        looker = Looker(keeper, sight, pinned_paths(keeper, root), objects_too=keep)
         seen = []
         for number, place in enumerate(sight.places):
             keeper.settings.progress(f"reading {shown(root.real)}", number, len(sight.places))
@@ -95,36 +101,24 @@ def _look(keeper: Keeper, sight: Outline, plan: SnapshotPlan, *, keep: bool) -> 
         for key in sorted(place.key for place in sight.places if place.kind == "aot"):
             checked = {one.place.path: one for one in looker.see_unit(sight.unit_places(key))}
             seen = [checked.get(one.place.path, one) for one in seen]
-    kept = (
-        tuple(keep_seen(keeper.store, one) for one in seen) if keep else tuple(map(_unkept, seen))
-    )
+    seen = [require_ranks(one, plan.require_ranks) for one in seen]
+    kept = tuple(keep_seen(keeper.store, one) if keep else seen_family(one) for one in seen)
     unsaved = 0 if keep else _unsaved_bytes(keeper, seen)
-    missing = missing_ranks(seen, plan.require_ranks)
-    return _Part(root, sight, looker, tuple(seen), kept, unsaved, missing)
+    return _Part(root, sight, looker, tuple(seen), kept, unsaved)
 
 
-def missing_ranks(seen: Iterable[Seen], required: int | None) -> tuple[tuple[bytes, Problem], ...]:
-    """Return a problem for each aot family that has not the required ranks 0 … N-1."""
-    if required is None:
-        return ()
-    found = []
-    for one in seen:
-        if one.place.kind != "aot":
-            continue
-        numbers = {rank.rank for name in one.ranks if (rank := parse_rank(name)) is not None}
-        lacking = sorted(set(range(required)) - numbers)
-        if lacking:
-            detail = f"rank {', '.join(map(str, lacking))} of {required} is not there"
-            found.append((one.place.path, Problem("missing-rank", b"", detail, "incomplete")))
-    return tuple(found)
-
-
-def _unkept(seen: Seen) -> KeptFamily:
-    manifest = seen.content.manifest
-    return KeptFamily(
-        seen.place.kind, seen.place.key, seen.place.path, manifest.build_id,
-        seen.content.attributes.digest, len(manifest.entries), manifest.size_bytes, seen.ranks,
-    )  # fmt: skip
+def require_ranks(seen: Seen, required: int | None) -> Seen:
+    """Return an aot family with a problem more where it has not the required ranks 0 … N-1."""
+    if required is None or seen.place.kind != "aot":
+        return seen
+    numbers = {rank.rank for rank in rank_values(seen.ranks)}
+    lacking = sorted(set(range(required)) - numbers)
+    if not lacking:
+        return seen
+    detail = f"rank {', '.join(map(str, lacking))} of {required} is not there"
+    return replace(
+        seen, problems=(*seen.problems, Problem("missing-rank", b"", detail, "incomplete"))
+    )
 
 
 def _unsaved_bytes(keeper: Keeper, seen: Iterable[Seen]) -> int:
@@ -138,8 +132,7 @@ def _unsaved_bytes(keeper: Keeper, seen: Iterable[Seen]) -> int:
 
 def _result(record: Record | None, parts: list[_Part]) -> SnapshotResult:
     seen = [one for part in parts for one in part.seen]
-    problems = [(one.place.path, problem) for one in seen for problem in one.problems]
-    problems += [pair for part in parts for pair in part.missing]
+
     new = (
         sum(one.content.new_bytes for one in seen)
         if record
@@ -153,5 +146,5 @@ def _result(record: Record | None, parts: list[_Part]) -> SnapshotResult:
         skipped={
             name: sum(one.content.left_out[name] for one in seen) for name in ("lock", "temporary")
         },
-        problems=tuple(problems),
+        problems=tuple(found for part in parts for found in problems_in(part.root, part.seen)),
     )

@@ -1,8 +1,9 @@
 """unpin: a pin is no more; its bytes stay until garbage collection."""
 
 from cachekeeper.catalogue.rows import PinRow
+from cachekeeper.core.errors import UnknownReferenceError
 from cachekeeper.core.record import Record
-from cachekeeper.core.references import only_match
+from cachekeeper.core.references import nearest
 from cachekeeper.keeper.keeper import Keeper
 
 
@@ -10,9 +11,9 @@ def plan_unpin(keeper: Keeper, name: str) -> PinRow:
     """Return the pin with exactly this name; raises UnknownReferenceError."""
     pin = keeper.catalogue.pin_named(name)
     if pin is None:
-        known = [row.name for row in keeper.catalogue.pins()]
-        only_match(name, (), known)
-        raise AssertionError  # pragma: no cover  only_match raised
+        near = nearest(name, [row.name for row in keeper.catalogue.pins()])
+        hint = f"did you mean {' or '.join(near)}?" if near else "cachekeeper pins lists them"
+        raise UnknownReferenceError(f"no pin is named {name!r}", hint)
     return pin
 
 

@@ -6,14 +6,12 @@ and inode, because its paths are its own.
 """
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-_MAPPED = re.compile(rb"^(?:\S+\s+){5}(/.*)$", re.MULTILINE)
-_VLLM = re.compile(rb"(?:^|[/\0 ])vllm(?:$|[\0 .:])|^VLLM::|vllm[._]entrypoints", re.IGNORECASE)
-_LIMIT_BYTES = 16 << 20
-_GENERATIONS = 8
+from cachekeeper.core.paths import shown
+from cachekeeper.probe.processes import Processes
+from cachekeeper.probe.serving import is_vllm, served_environment
 
 RootRule = Callable[[Mapping[str, str]], bytes | None]
 
@@ -29,7 +27,7 @@ class LiveUser:
 
 @dataclass(frozen=True, slots=True)
 class LiveUsers:
-    """The users found, and how many processes could not be looked into."""
+    """The users found, and the processes that could not be looked into."""
 
     users: tuple[LiveUser, ...]
     unreadable: tuple[int, ...]
@@ -47,95 +45,46 @@ class Search:
 
 def find_live_users(search: Search) -> LiveUsers:
     """Return who uses these families or serves from this root; this process does not count."""
+    processes = Processes(search.processes)
     users: list[LiveUser] = []
     unreadable: list[int] = []
-    for pid in _process_ids(search.processes):
+    for pid in processes.ids():
         if pid == os.getpid():
             continue
-        home = _home(search, pid)
-        title = _title(home)
+        arguments = processes.arguments(pid)
         try:
-            why = _uses_files(home, search.families) or _serves_root(home, title, search)
+            why = _use(processes, pid, arguments, search)
         except PermissionError:
             unreadable.append(pid)
             continue
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended meanwhile
         if why:
-            users.append(LiveUser(pid, title.decode("utf-8", "backslashreplace")[:80], why))
+            users.append(LiveUser(pid, shown(b" ".join(arguments).strip())[:80], why))
     return LiveUsers(tuple(users), tuple(unreadable))
 
 
-def _home(search: Search, pid: int) -> bytes:
-    return os.path.join(search.processes, str(pid).encode("ascii"))
+def _use(processes: Processes, pid: int, arguments: list[bytes], search: Search) -> str:
+    """Return what a process does with the cache, nothing where it has nothing to do with it."""
+    for path in _inside(processes.open_files(pid), search.families):
+        return f"has {shown(path)} open"
+    mapped = processes.mapped_files(pid)
+    for path in _inside(mapped, search.families):
+        return f"has {shown(path)} mapped"
+    return _service(processes, pid, search) if is_vllm(arguments, mapped) else ""
 
 
-def _process_ids(processes: bytes) -> Iterator[int]:
-    for name in os.listdir(processes):
-        if name.isdigit():
-            yield int(name)
+def _service(processes: Processes, pid: int, search: Search) -> str:
+    """Return that a vLLM serves from this root, or from one that cannot be told."""
+    environment = served_environment(processes, pid)
+    found = None if environment is None else search.root_rule(environment)
+    if found is None:
+        return "is a vLLM whose cache root cannot be told"
+    is_here = _is_same_place(processes.path(pid, b"root") + found, found, search.root)
+    return f"is a vLLM that serves from {shown(found)}" if is_here else ""
 
 
-def _title(home: bytes) -> bytes:
-    """Return a process's command line with spaces; kernel threads and the dead have none."""
-    try:
-        return _read(os.path.join(home, b"cmdline")).replace(b"\0", b" ").strip()
-    except OSError:
-        return b""
-
-
-def _uses_files(home: bytes, families: tuple[bytes, ...]) -> str:
-    """Return what a process holds of some families: an open descriptor or a mapped file."""
-    descriptors = os.path.join(home, b"fd")
-    for name in os.listdir(descriptors):
-        try:
-            target = os.readlink(os.path.join(descriptors, name))
-        except FileNotFoundError:
-            continue
-        if _is_inside(target, families):
-            return f"has {_shown(target)} open"
-    for match in _MAPPED.finditer(_read(os.path.join(home, b"maps"))):
-        if _is_inside(match[1], families):
-            return f"has {_shown(match[1])} mapped"
-    return ""
-
-
-def _serves_root(home: bytes, title: bytes, search: Search) -> str:
-    """Return that a vLLM process's effective cache root is this one.
-
-    vLLM's workers rename themselves over their own environment, so an unusable one is asked of the
-    parent that started them.
-    """
-    if not _VLLM.search(title):
-        return ""
-    place = home
-    for _generation in range(_GENERATIONS):
-        environment = _environment(place)
-        found = search.root_rule(environment) if environment else None
-        if found is not None:
-            inside = os.path.join(home, b"root") + found
-            is_here = _same_place(inside, found, search.root)
-            return f"is a vLLM that serves from {_shown(found)}" if is_here else ""
-        parent = _parent(place)
-        if parent <= 1:
-            break
-        place = _home(search, parent)
-    return ""
-
-
-def _environment(home: bytes) -> Mapping[str, str]:
-    """Return a process's environment, empty where a title was written over it."""
-    pairs = [item.partition(b"=") for item in _read(os.path.join(home, b"environ")).split(b"\0")]
-    found = {os.fsdecode(name): os.fsdecode(value) for name, mark, value in pairs if mark}
-    return found if "PATH" in found or "HOME" in found or "VLLM_CACHE_ROOT" in found else {}
-
-
-def _parent(home: bytes) -> int:
-    match = re.search(rb"^PPid:\s*(\d+)", _read(os.path.join(home, b"status")), re.MULTILINE)
-    return int(match[1]) if match else 0
-
-
-def _same_place(seen_by_it: bytes, named: bytes, root: bytes) -> bool:
+def _is_same_place(seen_by_it: bytes, named: bytes, root: bytes) -> bool:
     """Tell whether a root as a process sees it is this root; links and mounts are followed."""
     try:
         here, there = os.stat(root), os.stat(seen_by_it)
@@ -144,14 +93,7 @@ def _same_place(seen_by_it: bytes, named: bytes, root: bytes) -> bool:
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _is_inside(path: bytes, tops: tuple[bytes, ...]) -> bool:
-    return any(path == top or path.startswith(top + b"/") for top in tops)
-
-
-def _read(path: bytes) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(_LIMIT_BYTES)
-
-
-def _shown(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")
+def _inside(paths: Iterable[bytes], tops: tuple[bytes, ...]) -> Iterable[bytes]:
+    return (
+        path for path in paths if any(path == top or path.startswith(top + b"/") for top in tops)
+    )

@@ -9,16 +9,25 @@ from typing import Any
 
 # What moves a hash, a choice or a speed: DESIGN's list of hashed and unhashed environments.
 _TELLING = re.compile(
-    r"(VLLM|TORCH|TORCHINDUCTOR|TRITON|CUDA|HIP|ROCM|ROCR|NCCL|RCCL|CCL|SYCL|ZE|ONEAPI|OMP|KMP|MKL|XPU|"
-    r"IPEX|LD|HF|FI|FLASHINFER|DG|INDUCTOR|AOT|UR|NEO|IGC|LEVEL)_.*|HOME|PATH|LD_PRELOAD|USER|XDG_.*"
+    r"(VLLM|TORCH|TORCHINDUCTOR|PYTORCH|ATEN|TRITON|TILELANG|CUDA|HIP|ROCM|ROCR|NCCL|RCCL|CCL|SYCL|ZE|"
+    r"ONEAPI|OMP|KMP|MKL|XPU|IPEX|LD|HF|FI|FLASHINFER|DG|INDUCTOR|AOT|UR|NEO|IGC|LEVEL|XDG)_.*|"
+    r"HOME|PATH|USER|CC|CXX"
 )
 _SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|BEARER",
     re.IGNORECASE,
 )
+# Limits such as VLLM_…_MAX_TOKENS shape the graph.
+_COUNT_NAME = re.compile(r".*_TOKENS")
 _SECRET_VALUE = re.compile(
-    r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@|(?:hf|sk|ghp|gho|xox[abp]|glpat)[-_][A-Za-z0-9_-]{8,}|"
-    r"eyJ[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{12,}|(?:token|key|password|secret)=[^&\s]+",
+    # Credentials in a URL: always with a password; a user alone is a token where a browser goes.
+    r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@|https?://[^/\s@]+@|"
+    # Tokens by the marks their makers gave them, not within a word (disk-…, task_…).
+    r"(?<![a-z0-9])(?:hf_[a-z0-9]{16}|sk[-_](?:[a-z0-9]+[-_])*[a-z0-9]{16}|gh[pousr]_[a-z0-9]{16}|"
+    r"github_pat_|xox[a-z]-|glpat-|nvapi-|npm_[a-z0-9]{16}|pypi-[a-z0-9_-]{16}|dckr_pat_|"
+    r"AIza[a-z0-9_-]{16}|ya29\.|(?:AKIA|ASIA)[a-z0-9]{12}|eyJ[a-z0-9_-]{16})|"
+    r"(?:token|key|passw(?:or)?d|pwd|secret|signature|credential)=[^&\s]+|"
+    r"(?:bearer|basic)\s+[a-z0-9._~+/=-]{8}|-----BEGIN [A-Z ]*PRIVATE KEY",
     re.IGNORECASE,
 )
 PRESENT = "(present, not recorded)"
@@ -38,6 +47,8 @@ def caller_origin(
 
 def redacted(name: str, value: str) -> str:
     """Return a value fit for a record: one that is or looks like a secret only as present."""
+    if _COUNT_NAME.fullmatch(name) and value.isdecimal():
+        return value
     if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
         return PRESENT
     return value

@@ -5,17 +5,20 @@ caller's `sync`, which comes before any record that names it.
 """
 
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from cachekeeper.core.digests import DIGEST_HEX, Hasher, digest_of
-from cachekeeper.core.errors import DamagedStoreError
+from cachekeeper.core.errors import DamagedStoreError, FormatError
 from cachekeeper.fs import primitives
 from cachekeeper.fs.atomic import ensure_directory
 from cachekeeper.fs.reading import CHUNK_BYTES, FileState, hash_file, open_file, read_through
 
+_DIRECTORY = re.compile(rb"[0-9a-f]{2}")
+_NAME = re.compile(rb"[0-9a-f]{%d}" % (DIGEST_HEX - 2))
 _HINT = "cachekeeper check names every pin and snapshot hit; a mirror may have it"
 
 
@@ -56,7 +59,7 @@ class Objects:
         try:
             primitives.write_all(descriptor, data, temporary)
             self._finish(descriptor, temporary, digest)
-        except OSError:
+        except BaseException:
             _discard(temporary)
             raise
         finally:
@@ -75,11 +78,14 @@ class Objects:
                 parts: list[bytes] = []
                 state = read_through(descriptor, path, lambda chunk: parts.append(bytes(chunk)))
                 return self.put_bytes(b"".join(parts)), state
-            return self._put_large(descriptor, path)
+            return self._copy_in(descriptor, path)
         finally:
             os.close(descriptor)
 
-    def _put_large(self, source: int, path: bytes) -> tuple[Stored, FileState]:
+    def _copy_in(
+        self, source: int, path: bytes, over: str | None = None
+    ) -> tuple[Stored, FileState]:
+        """Store an open file, hashed while it is copied; `over` replaces that object alone."""
         temporary = self._temporary()
         target = primitives.create_file(temporary)
         hasher = Hasher()
@@ -91,7 +97,7 @@ class Objects:
         try:
             state = read_through(source, path, take)
             digest = hasher.hexdigest()
-            if self.has(digest, state.size_bytes):
+            if over != digest and (over or self.has(digest, state.size_bytes)):
                 primitives.remove_file(temporary)
                 return Stored(digest, state.size_bytes, 0), state
             self._finish(target, temporary, digest)
@@ -130,27 +136,30 @@ class Objects:
             found, _state = hash_file(self.path(digest))
         except FileNotFoundError:
             return "missing"
-        except (OSError, DamagedStoreError):
+        except (OSError, FormatError):
             return "unreadable"
         return None if found == digest else "damaged"
 
     def replace_damaged(self, digest: str, path: bytes) -> bool:
-        """Put good bytes from a file over a damaged object; True where they were the right ones."""
-        good, _state = hash_file(path)
-        if good != digest:
-            return False
-        with suppress(FileNotFoundError):
-            primitives.remove_file(self.path(digest))
-        stored, _state = self.put_file(path)
+        """Put good bytes from a file over a damaged object, in one step.
+
+        True where they were the right ones; otherwise the damaged object stays.
+        """
+        descriptor = open_file(path)
+        try:
+            stored, _state = self._copy_in(descriptor, path, digest)
+        finally:
+            os.close(descriptor)
         return stored.digest == digest
 
     def all_digests(self) -> Iterator[str]:
-        """Yield the digest of every object, and the names that are none as they are."""
+        """Yield the digest of every object; what has no such name is none."""
         for directory in sorted(os.listdir(self._top)):
+            if not _DIRECTORY.fullmatch(directory):
+                continue
             for name in sorted(os.listdir(os.path.join(self._top, directory))):
-                digest = (directory + name).decode("ascii", "replace")
-                if len(digest) == DIGEST_HEX:
-                    yield digest
+                if _NAME.fullmatch(name):
+                    yield (directory + name).decode("ascii")
 
     def sync(self) -> None:
         """Make all that was put durable."""

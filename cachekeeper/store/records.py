@@ -8,7 +8,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cachekeeper.core.clock import utc_text
@@ -78,9 +78,18 @@ class Records:
             raise FormatError(f"the record {shown(path)} is a {record.kind}, not a {kind}")
         return record
 
-    def append(self, kind: RecordKind, body: Mapping[str, Any]) -> Record:
-        """Write a new record with the next sequence number; all it names must be durable."""
+    def append(
+        self,
+        kind: RecordKind,
+        body: Mapping[str, Any],
+        guard: Callable[[], None] = lambda: None,
+    ) -> Record:
+        """Write a new record with the next sequence number; all it names must be durable.
+
+        `guard` may refuse by raising: no other record comes between its look and this one.
+        """
         with range_lock(self._lock, _RECORD_BYTE, exclusive=True, timeout_s=_LOCK_TIMEOUT_S):
+            guard()
             sequence = 1 + max((number for number, _kind, _digest in self.names()), default=0)
             data = record_bytes(kind, sequence, utc_text(time.time()), self._store_id, body)
             record = parse_record(data)

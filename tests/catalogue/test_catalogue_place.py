@@ -24,6 +24,12 @@ def _records(source):
     source.pin("fast", snapshot, family(1))
 
 
+@pytest.fixture
+def made(path, empty_file):
+    """A catalogue that was made before and knows no record yet."""
+    path.write_bytes(empty_file)
+
+
 def _ask(path, source):
     with Catalogue(str(path), STORE, source) as catalogue:
         return [event.sequence for event in catalogue.events()]
@@ -48,12 +54,14 @@ def test_any_path_will_do(tmp_path, source, monkeypatch):
     assert sorted(os.listdir(os.fsencode(tmp_path))) == [os.path.basename(path), b"relative"]
 
 
+@pytest.mark.usefixtures("made")
 def test_a_deleted_file_is_made_anew(path, source):
     _ask(path, source)
     path.unlink()
     assert _ask(path, source) == [2, 1]
 
 
+@pytest.mark.usefixtures("made")
 def test_a_file_deleted_while_it_is_open(path, source):
     with Catalogue(str(path), STORE, source) as catalogue:
         catalogue.events()
@@ -64,7 +72,7 @@ def test_a_file_deleted_while_it_is_open(path, source):
 
 
 @pytest.mark.parametrize(
-    "content", [b"x", b"not a database at all\n" * 400, b"SQLite format 3\0" + b"\xff" * 5000]
+    "content", [b"x" * 512, b"not a database at all\n" * 400, b"SQLite format 3\0" + b"\xff" * 5000]
 )
 def test_a_file_that_is_no_database_is_moved_aside(path, source, content):
     path.write_bytes(content)
@@ -87,6 +95,7 @@ def test_an_empty_file_is_filled(path, source):
     assert _names(path) == ["catalogue.sqlite"]
 
 
+@pytest.mark.usefixtures("made")
 def test_pages_that_are_overwritten_are_noticed(path, source):
     for number in range(40):
         source.snapshot(root([family(number)]))
@@ -98,6 +107,7 @@ def test_pages_that_are_overwritten_are_noticed(path, source):
     assert (path.parent / "catalogue.sqlite.broken-1").read_bytes() == whole
 
 
+@pytest.mark.usefixtures("made")
 def test_a_file_that_breaks_while_it_is_open(path, source):
     with Catalogue(str(path), STORE, source) as catalogue:
         catalogue.remember(ROOT, {"one": b"1"})
@@ -118,6 +128,7 @@ def _sql(path, *statements):
     connection.close()
 
 
+@pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -144,21 +155,31 @@ def test_someone_else_s_database_is_kept_aside(path, source):
     aside.close()
 
 
+@pytest.mark.usefixtures("made")
 def test_journals_go_aside_with_their_database(path, source):
     """Left behind, a write-ahead log would be played into the next catalogue."""
-    path.write_bytes(b"broken" * 1000)
-    for companion in ("-wal", "-shm", "-journal"):
-        path.with_name(path.name + companion).write_bytes(b"old")
+    _ask(path, source)
+    user = sqlite3.connect(path, isolation_level=None)
+    user.execute("UPDATE alembic_version SET version_num = 'f00dfeedcafe'")
+    assert _names(path) == ["catalogue.sqlite", "catalogue.sqlite-shm", "catalogue.sqlite-wal"]
     assert _ask(path, source) == [2, 1]
     aside = "catalogue.sqlite.broken-1"
-    expected = ["catalogue.sqlite", aside, aside + "-journal", aside + "-shm", aside + "-wal"]
-    assert _names(path) == expected
+    assert _names(path) == ["catalogue.sqlite", aside, aside + "-shm", aside + "-wal"]
+    kept = sqlite3.connect(path.parent / aside)
+    assert kept.execute("SELECT version_num FROM alembic_version").fetchall() == [("f00dfeedcafe",)]
+    kept.close()
+    user.close()
 
 
 def test_a_file_that_was_replaced_already_is_left_alone(path):
     path.write_bytes(b"the new one")
     place.move_aside(os.fsencode(path), (0, 0))
     assert path.read_bytes() == b"the new one"
+
+
+def test_a_file_that_is_gone_already_needs_no_move(path):
+    place.move_aside(os.fsencode(path), (0, 0))
+    assert _names(path) == []
 
 
 def test_a_broken_file_that_cannot_be_moved_is_left(path, source):
@@ -255,6 +276,7 @@ def _connect_with(monkeypatch, *pragmas, uri="{path}"):
     monkeypatch.setattr(database, "_connect", connect)
 
 
+@pytest.mark.usefixtures("made")
 def test_a_full_disk_is_answered_from_memory(path, source, monkeypatch):
     _ask(path, source)
     pages = path.stat().st_size // 4096
@@ -264,6 +286,7 @@ def test_a_full_disk_is_answered_from_memory(path, source, monkeypatch):
     assert _ask(path, source) == list(range(102, 0, -1))
 
 
+@pytest.mark.usefixtures("made")
 def test_a_file_system_that_turns_read_only(path, source, monkeypatch):
     _ask(path, source)
     source.snapshot(root())
@@ -274,7 +297,7 @@ def test_a_file_system_that_turns_read_only(path, source, monkeypatch):
 def test_a_file_system_without_shared_memory_keeps_the_old_journal(path, source, monkeypatch):
     _connect_with(monkeypatch, uri="{path}?vfs=unix-dotfile")
     assert _ask(path, source) == [2, 1]
-    assert b"\x01\x01" == path.read_bytes()[18:20]  # of the file header: the rollback journal
+    assert path.read_bytes()[18:20] == b"\x01\x01"  # of the file header: the rollback journal
 
 
 def test_elsewhere_readers_and_the_writer_get_on(path, source):
@@ -282,6 +305,7 @@ def test_elsewhere_readers_and_the_writer_get_on(path, source):
     assert path.read_bytes()[18:20] == b"\x02\x02"  # the write-ahead log
 
 
+@pytest.mark.usefixtures("made")
 def test_a_catalogue_that_another_process_holds_for_long(path, source, monkeypatch):
     _ask(path, source)
     _connect_with(monkeypatch)
@@ -298,7 +322,7 @@ def test_a_catalogue_that_another_process_holds_for_long(path, source, monkeypat
     holder.close()
 
 
-def test_the_journal_is_asked_for_while_another_process_writes(path, source, monkeypatch):
+def test_the_journal_is_asked_for_while_another_process_writes(path, monkeypatch):
     _connect_with(monkeypatch)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -311,12 +335,14 @@ def test_the_journal_is_asked_for_while_another_process_writes(path, source, mon
 
 def test_missing_migrations_are_said(path, source, monkeypatch):
     monkeypatch.setattr(schema.os.path, "isdir", lambda _path: False)
-    with pytest.raises(IoError, match="no migrations"), Catalogue(
-        str(path), STORE, source
-    ) as catalogue:
+    with (
+        pytest.raises(IoError, match="no migrations"),
+        Catalogue(str(path), STORE, source) as catalogue,
+    ):
         catalogue.events()
 
 
+@pytest.mark.usefixtures("made")
 def test_a_bug_of_ours_is_not_hidden(path, source):
     with Catalogue(str(path), STORE, source) as catalogue:
         opened = catalogue._index()

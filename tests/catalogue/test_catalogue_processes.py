@@ -4,23 +4,27 @@ import multiprocessing
 import sqlite3
 
 import pytest
-from builders_records import STORE, MemorySource, family, root
+import sqlalchemy as _sqlalchemy  # noqa: F401  once, for all children
+from builders_records import STORE, FolderSource, family, root
 
 from cachekeeper.catalogue.catalogue import Catalogue
 
 PROCESSES = 8
+RECORDS = 40
 
 
-def _ask(path, source, together, answers):
+def _ask(number, path, source, together, answers):
     try:
-        together.wait()
         with Catalogue(path, STORE, source) as catalogue:
-            pins = [pin.name for pin in catalogue.pins()]
             together.wait()
-            # each adds a record of its own, so that all have to write again
-            source.snapshot(root([family(multiprocessing.current_process().name)]))
-            news = len(catalogue.snapshots())
-            answers.put((pins, news, len(catalogue.referenced_builds())))
+            first = len(catalogue.snapshots())
+            together.wait()
+            source.snapshot(root([family(number)]), sequence=RECORDS + 1 + number)
+            own = {row.key for row in catalogue.builds_of_key(family(number)["key"], None)}
+            together.wait()
+            answers.put((first, own == {family(number)["key"]}, len(catalogue.referenced_builds())))
+            together.wait()
+            catalogue.rebuild()
     except BaseException as error:  # noqa: BLE001  the parent shows it
         together.abort()
         answers.put(repr(error))
@@ -28,12 +32,14 @@ def _ask(path, source, together, answers):
 
 def _together(path, source):
     context = multiprocessing.get_context("fork")
-    together, answers = context.Barrier(PROCESSES, timeout=60), context.Queue()
-    arguments = (str(path), source, together, answers)
-    children = [context.Process(target=_ask, args=arguments) for _ in range(PROCESSES)]
+    together, answers = context.Barrier(PROCESSES, timeout=300), context.Queue()
+    children = [
+        context.Process(target=_ask, args=(number, str(path), source, together, answers))
+        for number in range(PROCESSES)
+    ]
     for child in children:
         child.start()
-    found = [answers.get(timeout=60) for _ in children]
+    found = [answers.get(timeout=300) for _ in children]
     for child in children:
         child.join()
     answers.close()
@@ -41,25 +47,26 @@ def _together(path, source):
 
 
 @pytest.fixture
-def source():
-    made = MemorySource()
-    for number in range(60):
-        snapshot = made.snapshot(root([family(n, number) for n in range(5)]))
-    made.pin("fast", snapshot, family(1))
-    return made
+def folder_source(tmp_path):
+    (tmp_path / "records").mkdir()
+    source = FolderSource(str(tmp_path / "records"))
+    for number in range(RECORDS):
+        source.snapshot(root([family(n, number) for n in range(5)]), sequence=number + 1)
+    return source
 
 
-@pytest.mark.parametrize("content", [None, b"", b"broken" * 1000])
-def test_processes_that_ask_at_once_make_one_catalogue(path, source, content):
+@pytest.mark.parametrize("content", [None, b"broken" * 1000], ids=["none", "broken"])
+def test_processes_that_ask_at_once_make_one_catalogue(tmp_path, folder_source, content):
+    (tmp_path / "store").mkdir()
+    path = tmp_path / "store" / "catalogue.sqlite"
     if content is not None:
         path.write_bytes(content)
-    found = _together(path, source)
-    # a process sees its own record at least; records of others vanish from its own source's list
-    assert all(answer == (["fast"], 61, 301) for answer in found), found
-    with Catalogue(str(path), STORE, source) as catalogue:
-        assert len(catalogue.snapshots()) == 60
+    families = 5 * RECORDS + PROCESSES
+    assert _together(path, folder_source) == [(RECORDS, True, families)] * PROCESSES
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert connection.execute("SELECT count(*) FROM record").fetchone() == (61,)
-    assert connection.execute("SELECT count(*) FROM holding").fetchone() == (301,)
+    for table, rows in (("record", RECORDS + PROCESSES), ("holding", families)):
+        assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (rows,)
     connection.close()
+    aside = ["catalogue.sqlite.broken-1"] if content else []
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["catalogue.sqlite", *aside]

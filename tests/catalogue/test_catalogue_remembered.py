@@ -32,8 +32,9 @@ def test_remembering_reads_no_record(catalogue, source):
     assert source.reads == []
 
 
-def test_remembering_nothing_opens_nothing(catalogue, path):
-    catalogue.remember(ROOT, {})
+def test_remembering_nothing_opens_nothing(path, source):
+    with Catalogue(str(path), STORE, source) as catalogue:
+        catalogue.remember(ROOT, {})
     assert not path.exists()
 
 

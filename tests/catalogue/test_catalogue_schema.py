@@ -11,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from builders_records import STORE, MemorySource, root
+from builders_records import STORE, MemorySource
 
 from cachekeeper.catalogue import database, schema
 from cachekeeper.catalogue.catalogue import Catalogue
@@ -30,7 +30,7 @@ def _shape(opened):
     """Return every column and index that SQLite itself knows."""
     with opened.reading() as connection:
         rows = connection.exec_driver_sql(
-            "SELECT m.type, m.name, m.tbl_name, c.name, c.type, c.\"notnull\", c.pk"
+            'SELECT m.type, m.name, m.tbl_name, c.name, c.type, c."notnull", c.pk'
             " FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c"
             " WHERE m.name NOT LIKE '%alembic_version%' AND m.tbl_name != 'alembic_version'"
         )
@@ -101,7 +101,11 @@ def test_a_migration_that_fails_leaves_no_table(path, monkeypatch):
 
 
 def test_a_migration_leaves_logging_alone(path):
-    before = (list(logging.root.handlers), logging.root.level, dict(logging.root.manager.loggerDict))
+    before = (
+        list(logging.root.handlers),
+        logging.root.level,
+        dict(logging.root.manager.loggerDict),
+    )
     logger = logging.getLogger("someone.else")
     with Catalogue(str(path), STORE, MemorySource()) as catalogue:
         catalogue.events()

@@ -60,7 +60,7 @@ def test_good_files_are_no_problem(check):
         (PICKLE[:2] + bytes(50), "damaged-model", "damaged"),
         (bytes(5000), "damaged-model", "damaged"),
         (bytes(3), "damaged-model", "damaged"),
-        (b"another tool's format", "unrecognised-model", "warning"),
+        (b"another tool's format", "unrecognised-model", "notice"),
     ],
 )
 def test_models_that_are_not_whole(check, content, code, severity):

@@ -153,10 +153,10 @@ def test_a_large_model_takes_milliseconds_and_one_block(tmp_path):
         file.seek(size_bytes, os.SEEK_CUR)  # a hole: the file takes no space
         file.write(b"\x94.")
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.thread_time()
     with path.open("rb") as file:
         assert pickle_end(file) == "whole"
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 0.5
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
 

@@ -5,11 +5,6 @@ from pathlib import Path
 import pytest
 from real_trees import unpack_once
 
-AOT = "c15860dd" * 8
-COMPILE = "0c79dd93f4"
-AOT_PATH = f"torch_compile_cache/torch_aot_compile/{AOT}"
-COMPILE_PATH = f"torch_compile_cache/{COMPILE}"
-
 
 @pytest.fixture(scope="session")
 def real_tree(tmp_path_factory) -> Callable[[str], bytes]:

@@ -64,10 +64,10 @@ def test_classes_follow_the_written_rule(path):
 
 def test_fifty_thousand_names_cost_little():
     path = b"inductor_cache/triton/0/" + b"A" * 52 + b"/triton_poi_fused_add_cat_index.cubin"
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(50_000):
         classify(path, "aot")
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 @pytest.mark.parametrize(

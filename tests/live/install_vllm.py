@@ -73,7 +73,9 @@ def main(arguments: Sequence[str]) -> int:
 def install(venv: Path) -> None:
     """Bring `venv` to the wanted state, or leave it without a stamp."""
     if sys.version_info[:2] != PYTHON:
-        raise InstallError(f"needs Python {PYTHON[0]}.{PYTHON[1]}, this is {sys.version.split()[0]}")
+        raise InstallError(
+            f"needs Python {PYTHON[0]}.{PYTHON[1]}, this is {sys.version.split()[0]}"
+        )
     wanted = digest_of_inputs()
     venv.parent.mkdir(parents=True, exist_ok=True)
     with _locked(venv.parent):
@@ -221,8 +223,7 @@ def _checked(command: list[str], environment: dict[str, str] | None = None) -> s
         check=False,
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     if done.returncode != 0:

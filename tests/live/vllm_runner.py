@@ -4,7 +4,8 @@ Every run gets a home and a temporary directory of its own, deleted afterwards, 
 root is the only thing that two runs share. Command and environment can be had apart from the run,
 for tests that put another program in front. What vLLM did is read from its own log.
 
-A run is one process group: it is ended by its id when time is up or the caller is interrupted.
+A run is one process group, and that group is ended by its id when the run is over, time is up or
+the caller is interrupted.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def parse_run(exit_code: int, log_text: str, seconds: float) -> VllmRun:
 def _run_in_group(
     command: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float
 ) -> int | None:
-    """Run to the end and return the exit code, or None when time was up.
+    """Run to the end and return the exit code, or None when time was up; nothing lives on.
 
     The output goes to a file: a child that outlives its parent would hold a pipe open.
     """
@@ -201,28 +202,28 @@ def _run_in_group(
             start_new_session=True,
         )
     try:
-        return process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
+        ended = _wait_unreaped(process.pid, timeout_s)
+        if not ended:
+            os.killpg(process.pid, signal.SIGTERM)
+            _wait_unreaped(process.pid, GRACE_S)
     finally:
-        if process.returncode is None:
-            _end_group(process)
+        os.killpg(process.pid, signal.SIGKILL)
+        exit_code = process.wait()
+    return exit_code if ended else None
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the group of a leader not yet waited for, whose id can therefore be no one else's."""
-    os.killpg(process.pid, signal.SIGTERM)
-    # The leader is left unreaped while the others get their time: reaping would free the id.
-    deadline = time.monotonic() + GRACE_S
-    while time.monotonic() < deadline and _waiting(process.pid):
+def _wait_unreaped(pid: int, timeout_s: float) -> bool:
+    """Wait for the end of a process, but leave it unreaped, and say whether it ended.
+
+    Until it is reaped its id, which is that of its group, can be no one else's: what is left of
+    the group is ended without a race.
+    """
+    deadline = time.monotonic() + timeout_s
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _waiting(pid: int) -> bool:
-    """Say whether the process still runs, without reaping it."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    return True
 
 
 def _read(log: Path) -> str:
@@ -233,10 +234,11 @@ def _read(log: Path) -> str:
 def _lend_headers(venv: Path, scratch: Path) -> None:
     """Let the run use the C++ headers that an earlier one precompiled: 12 s a run.
 
-    They lie outside every cache root, and enter neither a hash nor a file name in it.
+    They lie outside every cache root, and enter neither a hash nor a file name in it. The compiler
+    takes a lock beside them, so a read-only environment cannot lend them.
     """
     shared = venv / SHARED_HEADERS
-    if shared.is_dir():
+    if os.access(shared, os.W_OK):
         lent = scratch / "tmp" / HEADERS
         lent.parent.mkdir()
         lent.symlink_to(shared)
