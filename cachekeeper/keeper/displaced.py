@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from typing import Any
 
 from cachekeeper.core.digests import digest_of
@@ -69,8 +68,8 @@ def record_displaced(
 def is_unchanged(path: bytes, captured: Captured, linked: Container[int]) -> bool:
     """Tell, by states alone, whether a displaced tree is still the one that was captured.
 
-    A file that was too young to tell when it was captured counts as changed. The ctime of the
-    `linked` inodes says nothing: staging gave them a second name.
+    A file that was too young to tell when it was captured counts as changed. The `linked` inodes
+    stand in the restored tree as well, so nothing of them goes.
     """
     kept = {entry.path for entry in captured.attributes.entries if entry.kind != "d"}
     links = {entry.path: entry.digest for entry in captured.manifest.entries if entry.kind == "l"}
@@ -93,12 +92,8 @@ def _is_same_link(top: bytes, found: Found, links: Mapping[bytes, str]) -> bool:
 
 def _is_same_file(found: Found, memory: Memory, linked: Container[int]) -> bool:
     known = memory.get(found.path)
-    if known is None:
-        return False
-    now = FileState.of(found.status)
-    if now.inode in linked:
-        now = replace(now, ctime_ns=known[0].ctime_ns)
-    return now == known[0]
+    state = FileState.of(found.status)
+    return state.inode in linked or (known is not None and known[0] == state)
 
 
 def displaced_json(

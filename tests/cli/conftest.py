@@ -1,6 +1,8 @@
+import io
 import os
 import shutil
 import tempfile
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 
 import builders
@@ -9,11 +11,13 @@ from builders import Clock, Unit
 from cli_runner import Runner
 from real_trees import unpack_once
 
+from cachekeeper.cli.main import run
 from cachekeeper.keeper.keeper import Keeper, Settings
 from cachekeeper.probe.live_users import LiveUsers
 
 _MEMORY = "/dev/shm"  # a real file system where syncing costs nothing
 _LENGTH = 24  # indexes hold the path, so sizes in golden files depend on it
+FIRST, SECOND = builders.unit_of("first"), builders.unit_of("second", 1, mega=True)
 _LATER_NS = 1_790_001_000_000_000_000
 
 
@@ -62,15 +66,26 @@ def ck(capsys) -> Runner:
     return Runner(capsys)
 
 
-@pytest.fixture
-def top():
-    """Give an empty directory that every user may enter; its path is of one length."""
+@pytest.fixture(scope="session")
+def session_top():
+    """Give the path at which each test finds its places: absolute paths are part of content.
+
+    It is in memory where there is such a file system, and of one length.
+    """
     where = _MEMORY if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
     padding = "x" * (_LENGTH - len(where))
     made = tempfile.mkdtemp(prefix="cachekeeper-cli-", suffix=padding, dir=where)
-    os.chmod(made, 0o755)
-    yield os.fsencode(os.path.realpath(made))
-    shutil.rmtree(made)
+    os.rmdir(made)
+    return os.fsencode(os.path.realpath(made))
+
+
+@pytest.fixture
+def top(session_top):
+    """Give an empty directory that every user may enter."""
+    os.mkdir(session_top)
+    os.chmod(session_top, 0o755)
+    yield session_top
+    shutil.rmtree(session_top)
 
 
 @pytest.fixture(scope="session")
@@ -83,14 +98,33 @@ def empty_store(tmp_path_factory) -> str:
     return store
 
 
+@pytest.fixture(scope="session")
+def pinned_once(session_top, empty_store, tmp_path_factory) -> bytes:
+    """Make a root with a pin once, to be copied back to the same path."""
+    root, store = session_top + b"/vllm", session_top + b"/store"
+    first, _second = builders.default_root(root)
+    shutil.copytree(empty_store, os.fsdecode(store))
+    words = ["--root", os.fsdecode(root), "--store", os.fsdecode(store)]
+    with redirect_stdout(io.StringIO()):
+        assert run(["pin", first.aot, "--name", "fast", "--reason", "92 tok/s", *words]) == 0
+    made = os.fsencode(tmp_path_factory.mktemp("pinned") / "top")
+    shutil.move(os.fsdecode(session_top), os.fsdecode(made))
+    return made
+
+
+def place_at(top: bytes, monkeypatch) -> Place:
+    """Let the environment name the root and the store of a place."""
+    place = Place(top, top + b"/vllm", top + b"/store", FIRST, SECOND, Clock(_LATER_NS))
+    monkeypatch.setenv("VLLM_CACHE_ROOT", os.fsdecode(place.root))
+    monkeypatch.setenv("CACHEKEEPER_STORE", os.fsdecode(place.store))
+    return place
+
+
 @pytest.fixture
 def newcomer(top, monkeypatch) -> Place:
     """Give a root and no store yet; the environment names both."""
-    root, store = top + b"/vllm", top + b"/store"
-    units = builders.default_root(root)
-    monkeypatch.setenv("VLLM_CACHE_ROOT", os.fsdecode(root))
-    monkeypatch.setenv("CACHEKEEPER_STORE", os.fsdecode(store))
-    return Place(top, root, store, *units, Clock(_LATER_NS))
+    builders.default_root(top + b"/vllm")
+    return place_at(top, monkeypatch)
 
 
 @pytest.fixture
@@ -101,10 +135,11 @@ def place(newcomer, empty_store) -> Place:
 
 
 @pytest.fixture
-def pinned(ck, place) -> Place:
+def pinned(top, pinned_once, monkeypatch) -> Place:
     """Give a root whose first unit is pinned as the floor `fast`."""
-    ck.ok("pin", place.first.aot, "--name", "fast", "--reason", "92 tok/s")
-    return place
+    builders.copy_tree(pinned_once, top)
+    os.chmod(top, 0o755)
+    return place_at(top, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ def test_the_edit_is_undone(ck, a, real_tree):
 
 
 def test_a_warm_load_never_alarms(ck, a, real_tree):
-    """A to A4, one warm load: no file counts as changed, and diff says that nothing else differs."""
+    """A to A4, one warm load: no file counts as changed, and diff finds nothing else."""
     builders.copy_tree(real_tree("A4"), a)
     (pin,) = ck.json("verify", code=1)["pins"]  # 1 for the foreign paths alone
     assert pin["drift"] in ("intact", "grown")

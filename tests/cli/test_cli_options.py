@@ -39,25 +39,19 @@ def test_the_table_names_every_command():
 
 
 @every_command
-def test_options_may_stand_before_the_command(ck, pinned, name, monkeypatch):
-    """--store, --root, --json, --quiet, --lock-timeout and --yes are taken before the name."""
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_options_may_stand_before_and_after_the_command(ck, pinned, name, where, monkeypatch):
+    """--store, --root, --json, --quiet, --lock-timeout and --yes are taken on either side."""
     monkeypatch.delenv("VLLM_CACHE_ROOT")
     monkeypatch.delenv("CACHEKEEPER_STORE")
-    common = ("--store", pinned.store, "--root", pinned.root, "--json", "--quiet", "--yes")
-    found = ck(*common, "--lock-timeout", "5", name, *arguments_of(name, pinned))
+    common = ("--store", pinned.store, "--root", pinned.root, "--json", "--quiet", "--yes",
+              "--lock-timeout", "5")  # fmt: skip
+    words = (name, *arguments_of(name, pinned))
+    found = ck(*common, *words) if where == "before" else ck(*words, *common)
     assert (found.code, found.err) == (0, "")
     assert found.data["schema"] == f"cachekeeper/{ALIASES.get(name, name)}/1"
-
-
-@every_command
-def test_options_may_stand_after_the_command(ck, pinned, name, monkeypatch):
-    """The same options are taken after the name and its arguments."""
-    monkeypatch.delenv("VLLM_CACHE_ROOT")
-    monkeypatch.delenv("CACHEKEEPER_STORE")
-    common = ("--store", pinned.store, "--root", pinned.root, "--json", "--quiet", "--yes")
-    found = ck(name, *arguments_of(name, pinned), *common, "--lock-timeout", "5")
-    assert (found.code, found.err) == (0, "")
-    assert found.data["schema"] == f"cachekeeper/{ALIASES.get(name, name)}/1"
+    assert found.out.isascii()
+    assert found.out.endswith("}\n")
 
 
 @every_command
@@ -67,14 +61,6 @@ def test_text_is_no_json(ck, pinned, name):
     assert found.code == 0
     with pytest.raises(json.JSONDecodeError):
         json.loads(found.out)
-
-
-@every_command
-def test_json_is_ascii_and_one_object(ck, pinned, name):
-    """--json prints one object that any consumer can read, whatever the encoding."""
-    found = ck.ok(name, *arguments_of(name, pinned), "--yes", "--json")
-    assert found.out.isascii()
-    assert found.out.endswith("}\n")
 
 
 @pytest.mark.parametrize("name", CHANGING)

@@ -65,9 +65,7 @@ def test_ambiguous_live_hashes_list_the_candidates(ck, alike, text):
 
 def test_a_hash_and_its_own_partner_are_one(ck, alike):
     """A prefix of an aot hash and of the same unit's partner is not ambiguous."""
-    builders.remove_tree(
-        alike.root + b"/" + Unit(HASHES[1], PARTNERS[1], 1, mega=False).aot_path
-    )
+    builders.remove_tree(alike.root + b"/" + Unit(HASHES[1], PARTNERS[1], 1, mega=False).aot_path)
     assert ck.json("pin", "c158")["key"] == HASHES[0]
     assert ck.json("show", "c158")["key"] == HASHES[0]
 
@@ -84,7 +82,7 @@ def test_ambiguous_stored_hashes_list_the_candidates(ck, alike, command):
 
 @pytest.mark.parametrize("command", ["show", "restore", "verify", "log"])
 def test_a_pin_does_not_hide_another_stored_hash(ck, alike, command):
-    """A prefix of a pinned and of another stored hash is ambiguous: the wrong one could be meant."""
+    """A prefix of a pinned and of another stored hash is ambiguous: either could be meant."""
     ck.ok("snapshot")
     ck.ok("pin", HASHES[0], "--name", "one")
     found = ck(command, ALIKE, "--json")

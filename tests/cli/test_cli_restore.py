@@ -8,7 +8,7 @@ from builders import Unit, content_of, digests_of
 
 
 def test_the_unit_is_what_it_was(ck, pinned):
-    """Bytes, modes, owners and times, also of directories; extra files are gone; others untouched."""
+    """Bytes, modes, owners, times, also of directories; extras are gone, others untouched."""
     before = pinned.families()
     pinned.overwrite()
     overwritten = pinned.families()

@@ -137,9 +137,7 @@ def test_diff_of_two_builds(ck, pinned):
     """Two stored contents of one hash are compared as well, in both directions."""
     first = ck.json("show", "fast")["build"]
     pinned.overwrite()
-    second = next(
-        b["build"] for b in ck.json("snapshot")["builds"] if b["key"] == pinned.first.aot
-    )
+    second = next(b["build"] for b in ck.json("snapshot")["builds"] if b["key"] == pinned.first.aot)
     there = ck.json("diff", f"b:{first}", f"b:{second}", code=1)["files"]
     back = ck.json("diff", f"b:{second}", f"b:{first}", code=1)["files"]
     assert [one["path"] for one in there["added"]] == [one["path"] for one in back["removed"]]

@@ -55,7 +55,7 @@ def nobody_looks(monkeypatch):
 
 
 @pytest.fixture
-def pinned(place, empty_store, nobody_looks):  # noqa: ARG001  a fixture for its effect
+def pinned(place, empty_store, nobody_looks):
     """Give a root of two units and companions with a floor `fast` on the first, nothing changed."""
     return _pinned(place, empty_store)
 
@@ -74,7 +74,7 @@ def stored(pinned):
 
 
 @pytest.fixture
-def nobodys(place, empty_store, nobody_looks):  # noqa: ARG001
+def nobodys(place, empty_store, nobody_looks):
     """Give the same as `overwritten`, all of it owned by a user who is not root."""
     if os.geteuid() != 0:
         pytest.skip("only root can make files of another user")

@@ -1,9 +1,10 @@
 import errno
 import os
 import stat
+from contextlib import suppress
 
 import pytest
-from trees import Stop, make_deep, read, steps_of, stop_before, tree, write
+from trees import Stop, read, shallow_recursion, steps_of, stop_before, tree, write
 
 from cachekeeper.fs import primitives
 from cachekeeper.fs.atomic import ensure_directory, remove_tree, write_new_file
@@ -24,6 +25,20 @@ def test_a_file_is_written_beside_and_then_named(top):
     ]
     assert expected == steps_of(lambda: _write(top))
     assert tree(top) == {b"final": b"new"}
+
+
+@pytest.mark.parametrize("failing", [None, "write"])
+def test_no_descriptor_stays_open(top, failing):
+    """Whether writing succeeds or fails, the file is closed."""
+    before = len(os.listdir("/proc/self/fd"))
+
+    def fail(name, _path):
+        if name == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with primitives.before_each(fail), suppress(OSError):
+        _write(top)
+    assert before == len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("old", [None, b"old"])
@@ -205,7 +220,9 @@ def test_a_removal_may_be_stopped_and_repeated(top):
 
 def test_a_deep_tree_is_removed(top):
     """A tree deeper than Python's recursion is removed."""
-    remove_tree(make_deep(top + b"/t", 1100))
+    os.makedirs(top + b"/t" + b"/d" * 150)
+    with shallow_recursion():
+        remove_tree(top + b"/t")
     assert tree(top) == {}
 
 

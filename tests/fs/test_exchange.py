@@ -85,6 +85,12 @@ def test_all_is_exchanged(prepared):
     assert all(is_exchanged(prepared.root, item) for item in prepared.intent.items)
 
 
+def test_missing_parents_are_made_for_everybody(prepared):
+    """A new family's parents have the mode that tools give them."""
+    _forward(prepared)
+    assert stat.S_IMODE(os.stat(os.path.dirname(prepared.path(NEW))).st_mode) == 0o755
+
+
 def test_nothing_is_exchanged_before(prepared):
     """Staged trees are not in their place, and nothing is displaced yet."""
     assert not any(is_exchanged(prepared.root, item) for item in prepared.intent.items)

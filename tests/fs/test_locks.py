@@ -64,6 +64,7 @@ class Holder:
         self.pipe, end = FORK.Pipe()
         self.process = FORK.Process(target=_hold, args=(lock, top, exclusive, end))
         self.process.start()
+        end.close()  # so that a child that dies is not waited for
         assert self.pipe.recv() == "held"
 
     def let_go(self):
@@ -132,6 +133,17 @@ def test_waiting_ends_when_the_holder_lets_go(top, hold, lock, clock):
     clock.act = lambda: holder.let_go() if len(clock.slept) == 3 else None
     with lock(top, exclusive=True, timeout_s=60):
         assert len(clock.slept) == 3
+
+
+@LOCKS
+def test_without_a_timeout_nobody_waits(top, hold, lock, clock):
+    """A lock that is held is told at once, a free one is taken at once."""
+    holder = hold(lock, exclusive=True)
+    with pytest.raises(BusyError), lock(top, exclusive=True):
+        pytest.fail("both hold the lock")
+    holder.let_go()
+    with lock(top, exclusive=True):
+        assert clock.slept == []
 
 
 @LOCKS

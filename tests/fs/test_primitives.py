@@ -9,22 +9,51 @@ from trees import Stop, read, steps_of, stop_before, tree, write
 from cachekeeper.fs import primitives
 
 OWNER = (os.geteuid(), os.getegid())
-# Each primitive on a directory with the files `file`, `other` and the directory `dir`.
-CALLS = {
-    "mkdir": lambda top: primitives.make_directory(top + b"/new", 0o755),
-    "create": lambda top: os.close(primitives.create_file(top + b"/new")),
-    "chmod": lambda top: primitives.set_directory_mode(top + b"/dir", 0o500),
-    "attributes": lambda top: primitives.set_attributes(top + b"/file", 0o600, OWNER, 5),
-    "link": lambda top: primitives.link_file(top + b"/file", top + b"/new"),
-    "symlink": lambda top: primitives.make_symlink(b"file", top + b"/new"),
-    "rename": lambda top: primitives.rename(top + b"/file", top + b"/other"),
-    "rename-new": lambda top: primitives.rename_new(top + b"/file", top + b"/new"),
-    "exchange": lambda top: primitives.exchange(top + b"/file", top + b"/dir"),
-    "unlink": lambda top: primitives.remove_file(top + b"/file"),
-    "rmdir": lambda top: primitives.remove_directory(top + b"/dir"),
-    "syncfs": primitives.sync_file_system,
-    "fsync": primitives.sync_directory,
-}
+
+
+def _on_open_file(action):
+    """Do something with a descriptor of the file, open for writing at its end."""
+
+    def call(top):
+        descriptor = os.open(top + b"/file", os.O_RDWR)
+        try:
+            os.lseek(descriptor, 0, os.SEEK_END)
+            action(descriptor, top)
+        finally:
+            os.close(descriptor)
+
+    return call
+
+
+def _copy_over(descriptor, top):
+    source = os.open(top + b"/other", os.O_RDONLY)
+    try:
+        primitives.clone_or_copy(source, descriptor, 3, top)
+    finally:
+        os.close(source)
+
+
+# (name of the step, the primitive's call) with the files `file`, `other` and the directory `dir`.
+CALLS = [
+    ("mkdir", lambda top: primitives.make_directory(top + b"/new", 0o755)),
+    ("create", lambda top: os.close(primitives.create_file(top + b"/new"))),
+    ("write", _on_open_file(lambda fd, top: primitives.write_all(fd, b"more", top))),
+    ("copy", _on_open_file(_copy_over)),
+    ("fsync", _on_open_file(primitives.sync_file)),
+    ("fsync", primitives.sync_directory),
+    ("syncfs", primitives.sync_file_system),
+    ("chmod", lambda top: primitives.set_directory_mode(top + b"/dir", 0o500)),
+    ("chmod", _on_open_file(primitives.make_read_only)),
+    ("attributes", lambda top: primitives.set_attributes(top + b"/file", 0o600, OWNER, 5)),
+    ("attributes", lambda top: primitives.set_link_attributes(top + b"/file", OWNER, 5)),
+    ("link", lambda top: primitives.link_file(top + b"/file", top + b"/new")),
+    ("symlink", lambda top: primitives.make_symlink(b"file", top + b"/new")),
+    ("rename", lambda top: primitives.rename(top + b"/file", top + b"/other")),
+    ("rename-new", lambda top: primitives.rename_new(top + b"/file", top + b"/new")),
+    ("exchange", lambda top: primitives.exchange(top + b"/file", top + b"/dir")),
+    ("unlink", lambda top: primitives.remove_file(top + b"/file")),
+    ("rmdir", lambda top: primitives.remove_directory(top + b"/dir")),
+]
 
 
 @pytest.fixture
@@ -55,19 +84,25 @@ def _state(top):
     return tree(top), [(one.st_mode, one.st_mtime_ns) for one in status]
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
-def test_nothing_is_done_when_the_hook_stops_it(filled, name):
+@pytest.mark.parametrize(("name", "call"), CALLS)
+def test_nothing_is_done_when_the_hook_stops_it(filled, name, call):
     """The hook is called with the primitive's name before anything changes."""
     before = _state(filled)
-    with stop_before(0), pytest.raises(Stop):
-        CALLS[name](filled)
-    assert before == _state(filled)
+    heard = []
+
+    def stop(step, _path):
+        heard.append(step)
+        raise Stop
+
+    with primitives.before_each(stop), pytest.raises(Stop):
+        call(filled)
+    assert (before, [name]) == (_state(filled), heard)
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
-def test_each_primitive_is_one_step(filled, name):
+@pytest.mark.parametrize(("name", "call"), CALLS)
+def test_each_primitive_is_one_step(filled, name, call):
     """The hook hears of each primitive once, by its name."""
-    assert [name] == [step for step, _path in steps_of(lambda: CALLS[name](filled))]
+    assert [name] == [step for step, _path in steps_of(lambda: call(filled))]
 
 
 def test_hooks_are_put_back(filled):
@@ -81,10 +116,11 @@ def test_hooks_are_put_back(filled):
     assert heard == ["outer"]
 
 
+@pytest.mark.parametrize("umask", [0, 0o077])
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2775, 0o500])
-def test_directories_have_exactly_the_wanted_mode(top, mode):
-    """The umask takes nothing away."""
-    previous = os.umask(0o077)
+def test_directories_have_exactly_the_wanted_mode(top, mode, umask):
+    """The umask takes nothing away and leaves nothing open."""
+    previous = os.umask(umask)
     try:
         primitives.make_directory(top + b"/new", mode)
     finally:
@@ -230,6 +266,14 @@ def test_attributes_of_a_link_are_its_own(filled, owner):
     link, after = os.lstat(filled + b"/link"), os.stat(filled + b"/file")
     assert (*wanted, 77) == (link.st_uid, link.st_gid, link.st_mtime_ns)
     assert (before.st_uid, before.st_mtime_ns) == (after.st_uid, after.st_mtime_ns)
+
+
+def test_a_directorys_mode_is_set(filled):
+    """All permission bits are set, and the time of the last change of its entries stays."""
+    before = os.stat(filled + b"/dir")
+    primitives.set_directory_mode(filled + b"/dir", 0o2510)
+    now = os.stat(filled + b"/dir")
+    assert (0o2510, before.st_mtime_ns) == (stat.S_IMODE(now.st_mode), now.st_mtime_ns)
 
 
 def test_an_open_file_is_made_read_only(filled):

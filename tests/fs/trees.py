@@ -1,6 +1,9 @@
 """Small trees, written and read by plain calls, and a stop before any step on the disk."""
 
+import inspect
 import os
+import sys
+from contextlib import contextmanager
 
 from cachekeeper.fs import primitives
 
@@ -18,12 +21,15 @@ def write(path, content=b"content", mode=0o644):
     return path
 
 
-def make_deep(path, depth):
-    """Make a directory with so many directories in one another (`os.makedirs` recurses)."""
-    os.mkdir(path)
-    for count in range(1, depth + 1):
-        os.mkdir(path + b"/d" * count)
-    return path
+@contextmanager
+def shallow_recursion():
+    """Leave Python only some 60 calls in one another, so that a small tree is too deep for them."""
+    previous = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 60)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(previous)
 
 
 def read(path):
