@@ -60,10 +60,6 @@ class Captured:
     new_bytes: int
     read_bytes: int
 
-    def standing(self) -> tuple[Attribute, ...]:
-        """Return how the content stands on disk, locks and temporary files apart."""
-        return tuple(entry for entry in self.attributes.entries if entry.kind in ("d", "f", "l"))
-
 
 @dataclass(frozen=True, slots=True)
 class _Item:
@@ -198,6 +194,13 @@ def _content_states(tree: Tree, place: FamilyPlace) -> list[tuple[bytes, FileSta
     ]
 
 
+def _digest_of(item: _Item) -> str:
+    """Return the digest of an item's bytes, wherever it is kept."""
+    if item.entry:
+        return item.entry.digest
+    return item.attribute.digest if item.attribute else ""
+
+
 def _assemble(place: FamilyPlace, tree: Tree, items: Iterable[_Item], started_ns: int) -> Captured:
     items = list(items)
     problems = [item.problem for item in items if item.problem]
@@ -205,13 +208,12 @@ def _assemble(place: FamilyPlace, tree: Tree, items: Iterable[_Item], started_ns
         Problem("unreadable", found.path, found.reason, "damaged") for found in tree.unreadable
     ]
     memory = {
-        item.attribute.path: (
-            item.state,
-            item.entry.digest if item.entry else item.attribute.digest,
-        )
+        item.attribute.path: (item.state, _digest_of(item))
         for item in items
         if item.attribute and item.state and item.state.is_settled_at(started_ns)
     }
+    # Two threads may store two equal files at once: the bytes are new once.
+    new_bytes = {_digest_of(item): item.new_bytes for item in items if item.new_bytes}
     classes = [item.left_out for item in items if item.left_out]
     return Captured(
         place=place,
@@ -220,6 +222,6 @@ def _assemble(place: FamilyPlace, tree: Tree, items: Iterable[_Item], started_ns
         memory=memory,
         problems=tuple(problems),
         left_out={name: classes.count(name) for name in ("lock", "temporary")},
-        new_bytes=sum(item.new_bytes for item in items),
+        new_bytes=sum(new_bytes.values()),
         read_bytes=sum(item.read_bytes for item in items),
     )

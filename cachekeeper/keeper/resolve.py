@@ -234,7 +234,7 @@ def _build(keeper: Keeper, reference: Reference, text: str) -> Content:
     known = () if rows else keeper.catalogue.builds_by_prefix("")
     row = by_build[only_match(text, by_build, (f"b:{row.build}" for row in known))]
     content = unit_in_snapshot(keeper, row.snapshot, row.root, row.key)
-    if content is None:
+    if content is None:  # pragma: no cover  a row comes from that very record
         raise UnknownReferenceError(f"nothing stored is known as {text!r}", "cachekeeper rebuild")
     return Content(
         f"b:{row.build[:16]}", "build", content.key, content.root, content.families,

@@ -60,16 +60,6 @@ class Seen:
         """Return where the family lives."""
         return self.content.place
 
-    @property
-    def is_damaged(self) -> bool:
-        """Tell whether a file of it is broken."""
-        return any(problem.severity == "damaged" for problem in self.problems)
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Tell whether a rank or a file that should be there is not."""
-        return any(problem.severity == "incomplete" for problem in self.problems)
-
 
 def outline(root: Root, read: SmallFileReader = read_small) -> Outline:
     """Return what stands in a root, reading only what links need; nothing where it is gone."""

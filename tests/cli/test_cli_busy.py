@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 import builders
 import pytest
@@ -12,6 +13,7 @@ from cli_runner import TIMEOUT_S
 
 from cachekeeper.fs.locks import range_lock
 from cachekeeper.keeper import capture
+from cachekeeper.probe.live_users import Search
 
 HOLD = "import sys\n{}\nprint('ready', flush=True)\nsys.stdin.read()\n"
 OPEN = "held = open(sys.argv[1], 'rb')"
@@ -22,27 +24,39 @@ MAP = (
 )
 
 
-@pytest.fixture(autouse=True)
-def alone():
-    """Look at all processes of the machine, as the command does."""
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """Look at the processes of these tests as the command does, and at no others."""
+    processes = tmp_path / "proc"
+    processes.mkdir()
+    search = partial(Search, processes=os.fsencode(processes))
+    monkeypatch.setattr("cachekeeper.ops.restore.Search", search)
+    return processes
+
+
+@pytest.fixture
+def holder(alone):
+    """Run processes that hold something."""
+    return partial(_holder, alone)
 
 
 @contextmanager
-def holder(code: str, path: bytes, name: str = "python", **environment: str):
+def _holder(processes, code: str, path: bytes, **environment: str):
     """Run a process that holds something until the block ends."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(code), path, name],
+        [sys.executable, "-c", HOLD.format(code), path],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | environment,
     )  # fmt: skip
     try:
         assert process.stdout.readline() == b"ready\n"
+        (processes / str(process.pid)).symlink_to(f"/proc/{process.pid}")
         yield process.pid
     finally:
         process.communicate(timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize(("code", "why"), [(OPEN, "open"), (MAP, "mapped")])
-def test_a_live_user_of_the_files_stops_a_restore(ck, pinned, code, why):
+def test_a_live_user_of_the_files_stops_a_restore(ck, pinned, holder, code, why):
     """A process that has a file open or mapped is named; without it the restore is done."""
     pinned.overwrite()
     before = pinned.families()
@@ -57,7 +71,7 @@ def test_a_live_user_of_the_files_stops_a_restore(ck, pinned, code, why):
     assert ck("restore").code == 0
 
 
-def test_force_restores_under_a_live_user(ck, pinned):
+def test_force_restores_under_a_live_user(ck, pinned, holder):
     """--force goes on, and the user is still named in the JSON."""
     pinned.overwrite()
     with holder(OPEN, pinned.model()) as pid:
@@ -66,7 +80,7 @@ def test_force_restores_under_a_live_user(ck, pinned):
         assert [unit["name"] for unit in data["restored"]] == ["fast"]
 
 
-def test_a_vllm_that_serves_from_the_root_stops_a_restore(ck, pinned):
+def test_a_vllm_that_serves_from_the_root_stops_a_restore(ck, pinned, holder):
     """A vLLM process whose effective root is this one is a user of every family."""
     pinned.overwrite()
     root = os.fsdecode(pinned.root)
@@ -75,20 +89,20 @@ def test_a_vllm_that_serves_from_the_root_stops_a_restore(ck, pinned):
         assert (found.code, "is a vLLM that serves from" in found.error) == (4, True)
 
 
-def test_a_vllm_of_another_root_is_no_user(ck, pinned):
+def test_a_vllm_of_another_root_is_no_user(ck, pinned, holder):
     """Another vLLM on the machine stops nothing."""
     pinned.overwrite()
     with holder("held = None", b"vllm", VLLM_CACHE_ROOT="/nowhere"):
         assert ck("restore").code == 0
 
 
-def test_an_intact_unit_needs_no_quiet(ck, pinned):
+def test_an_intact_unit_needs_no_quiet(ck, pinned, holder):
     """Where nothing is to be replaced, a live user is in nobody's way."""
     with holder(MAP, pinned.model()):
         assert len(ck.json("restore")["unchanged"]) == 1
 
 
-def test_other_families_may_be_in_use(ck, pinned):
+def test_other_families_may_be_in_use(ck, pinned, holder):
     """Only users of what is replaced count."""
     pinned.overwrite()
     with holder(OPEN, pinned.model(0, pinned.second)):

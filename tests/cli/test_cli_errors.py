@@ -308,11 +308,17 @@ def test_a_damaged_object_is_not_pinned_from_a_snapshot(ck, place):
 
 
 def test_a_damaged_pin_record_is_said(ck, pinned):
-    """A record that cannot be read is named by every command that needs it."""
+    """A pin whose record cannot be read protects nothing: check, verify and restore say so."""
     (record,) = Path(os.fsdecode(pinned.store), "records", "pin").iterdir()
     record.chmod(0o600)
     record.write_bytes(record.read_bytes().replace(b"floor", b"flaar"))
+    Path(os.fsdecode(pinned.store), "catalogue.sqlite").unlink()
     assert ck.json("check", code=1)["problems"][0]["code"] == "damaged-record"
+    assert ck.json("pins")["pins"] == []
+    found = ck("restore")
+    assert (found.code, "pin record cannot be read" in found.error) == (3, True)
+    assert ck("verify").code == 1
+    assert "snapshot" in {event["kind"] for event in ck.json("log", pinned.first.aot)["events"]}
 
 
 def test_a_mistyped_option_value_of_a_path_is_bytes(ck, place):

@@ -63,6 +63,17 @@ def test_the_log_of_a_unit_has_what_concerns_it(ck, eventful):
     assert [e["kind"] for e in ck.json("log", "there")["events"]] == ["pin", "snapshot"]
 
 
+def test_the_log_goes_on_past_a_damaged_record(ck, eventful):
+    """A record that rotted after it was indexed is still an event; check names it."""
+    for path in glob.glob(os.fsdecode(eventful.store) + "/records/restore/*"):
+        os.chmod(path, 0o600)
+        builders.write(os.fsencode(path), b"{}", 1)
+    kinds = [event["kind"] for event in ck.json("log")["events"]]
+    assert "restore" in kinds
+    assert "restore" not in [event["kind"] for event in ck.json("log", "fast")["events"]]
+    assert ck("check").code == 1
+
+
 def test_the_log_of_a_snapshot_has_its_marks_and_pins(ck, place):
     """What was said of a snapshot, and pinned from it, is its history."""
     snapshot = ck.json("snapshot")["id"]
@@ -275,3 +286,13 @@ def test_pins_of_another_root_have_no_drift(ck, pinned):
     builders.build_unit(other, Unit("e" * 64, "eeeeeeeeee", 1, mega=False), "v1", pinned.clock)
     (pin,) = ck.json("pins", "--root", other)["pins"]
     assert (pin["name"], pin["drift"]) == ("fast", None)
+    assert {f["drift"] for f in ck.json("scan", "--root", other)["families"]} == {None}
+
+
+def test_pins_need_no_root(ck, pinned, monkeypatch):
+    """Where no root is known, what is stored is known all the same."""
+    for name in ("HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT"):
+        monkeypatch.delenv(name)
+    assert [pin["drift"] for pin in ck.json("pins")["pins"]] == [None]
+    assert ck.json("show", "fast")["root"].encode() == pinned.root
+    assert ck("scan").code == 2

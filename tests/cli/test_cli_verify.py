@@ -235,6 +235,7 @@ def test_strangers_in_the_store_are_told(ck, pinned):
     builders.write(strange, b"strange", 1)
     (problem,) = ck.json("check", code=1)["problems"]
     assert problem["detail"] == "no pin or snapshot needs it"
+    assert "no pin or snapshot needs it\n" in ck("check").out
 
 
 @pytest.mark.parametrize("kind", ["snapshot", "pin"])

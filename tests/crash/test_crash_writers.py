@@ -1,5 +1,6 @@
 """Other programs that write while cachekeeper reads or replaces: what they wrote is never lost."""
 
+import errno
 import os
 
 import pytest
@@ -8,10 +9,12 @@ from builders import (
     best_config,
     digest,
     families_of,
+    model,
     model_path,
     read,
     replace_models,
     stored_digests,
+    working_litter,
     write,
 )
 from faults import as_user, at_step, no_exchange
@@ -19,6 +22,7 @@ from scenario import NEW
 
 from cachekeeper.core.errors import BusyError, RefusedError
 from cachekeeper.core.paths import path_text
+from cachekeeper.fs.primitives import before_each
 from cachekeeper.fs.reading import FileState
 from cachekeeper.keeper.memory import encode_memory
 from cachekeeper.ops.restore import execute_restore, plan_restore
@@ -83,6 +87,32 @@ def test_what_is_written_just_before_the_exchange_is_kept(overwritten, write_som
     assert written <= stored_digests(made.store)
     made.check_nothing_lost()
     made.check()
+
+
+def test_what_cannot_be_stored_after_the_exchange_stays_until_it_can(overwritten):
+    """The disk is full when a late change is found: the displaced tree waits in the root."""
+    made = overwritten
+    written = digest(model(made.first, 0, "v3"))
+    exchanged = []
+
+    def hook(name, path):
+        if name == "exchange" and not exchanged:
+            exchanged.append(path)
+            _replace_model(made)
+        elif exchanged and name == "create":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    plan = made.plan()
+    with before_each(hook), pytest.raises(OSError, match="No space"):
+        made.execute(plan)
+    assert set(made.sides().values()) == {NEW}
+    assert len(working_litter(made.root)) == 1
+    assert written not in stored_digests(made.store)
+    made.recover()
+    assert written in stored_digests(made.store)
+    made.check_nothing_lost()
+    made.check()
+    made.check_clean()
 
 
 def test_a_file_written_in_place_under_the_restore_is_said(overwritten):

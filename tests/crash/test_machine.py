@@ -7,6 +7,7 @@ each content that a restore displaced. Kills may strike at any step of any comma
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 
 from builders import (
     Clock,
@@ -37,6 +38,7 @@ from hypothesis.stateful import (
 )
 from scenario import Scenario
 
+from cachekeeper.core.errors import UsageError
 from cachekeeper.ops.mark import execute_mark, plan_mark
 from cachekeeper.ops.rebuild import rebuild as rebuild_catalogue
 from cachekeeper.ops.unpin import execute_unpin, plan_unpin
@@ -55,11 +57,11 @@ class Life(RuleBasedStateMachine):
     """`pins` are exact trees by name; `displaced` are contents by build id."""
 
     empty_store: bytes
+    place: bytes
 
     def __init__(self):
         super().__init__()
-        where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.made = Scenario(os.fsencode(tempfile.mkdtemp(prefix="cachekeeper-test-", dir=where)))
+        self.made = Scenario(tempfile.mkdtemp(dir=self.place))
         self.clock = Clock()
         self.count = 0
         self.pins: dict[str, dict] = {}
@@ -127,10 +129,20 @@ class Life(RuleBasedStateMachine):
 
     @rule(unit=st.sampled_from(UNITS))
     def vllm_overwrites(self, unit):
-        overwrite_unit(self.made.root, unit, self.fresh(), self.clock)
+        if set(unit.paths) <= set(families_of(self.made.root)):
+            overwrite_unit(self.made.root, unit, self.fresh(), self.clock)
+        else:
+            self.vllm_starts_cold(unit)
+
+    def vllm_starts_cold(self, unit):
+        for path in unit.paths:
+            remove_tree(self.made.root + b"/" + path)
+        build_unit(self.made.root, unit, self.fresh(), self.clock)
 
     @rule(unit=st.sampled_from(UNITS))
     def vllm_builds_again(self, unit):
+        if not self.made.tree(unit.aot_path):
+            self.vllm_starts_cold(unit)
         rebuild(self.made.root, unit, self.fresh(), self.clock)
 
     @rule(unit=st.sampled_from(UNITS))
@@ -161,7 +173,6 @@ class Life(RuleBasedStateMachine):
             # Which partner a mega artifact has is inferred from times, so the record says it.
             paths = [item["path"].encode() for item in self.made.records("pin")[-1]["body"]["unit"]]
             assert unit.aot_path in paths
-            assert unit.mega or unit.partner_path in paths
             self.pins[name] = {path: standing[path] for path in paths}
 
     def has_floor(self, unit):
@@ -212,6 +223,14 @@ class Life(RuleBasedStateMachine):
                 stands = self.made.tree(path)
                 assert stands.keys() >= {key for key in tree if not key.endswith(b".tmp")}
 
+    @rule(unit=st.sampled_from(UNITS), length=st.integers(4, 64), step=STEPS)
+    def restore_by_hash(self, unit, length, step):
+        def work():
+            with suppress(UsageError):  # nothing stored yet, or several pins of this unit
+                self.made.restore(unit.aot[:length])
+
+        self.perhaps_killed(step, work)
+
     @precondition(lambda self: self.displaced)
     @rule(data=st.data(), step=STEPS)
     def restore_what_was_displaced(self, data, step):
@@ -242,9 +261,9 @@ class Life(RuleBasedStateMachine):
             assert working_litter(self.made.root) == []
 
 
-def test_a_long_life(empty_store, nobody_looks):
+def test_a_long_life(place, empty_store, nobody_looks):
     """Random lives with kills at random steps: every pin restores exactly, nothing is lost."""
-    Life.empty_store = empty_store
+    Life.empty_store, Life.place = empty_store, place
     run_state_machine_as_test(
         Life,
         settings=settings(

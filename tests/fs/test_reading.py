@@ -159,13 +159,16 @@ def test_a_socket_is_refused_by_the_system(top, monkeypatch):
             open_file(b"socket")
 
 
-def test_a_refused_file_is_closed(top):
-    """Refusing a thousand FIFOs does not use up descriptors."""
+def test_no_descriptor_stays_open(top):
+    """Reading or refusing a hundred thousand files does not use up descriptors."""
     os.mkfifo(top + b"/fifo")
+    path = write(top + b"/file", b"content")
     before = len(os.listdir("/proc/self/fd"))
-    for _ in range(3):
+    hash_file(path)
+    read_small(path, 100)
+    for refused in (lambda: open_file(top + b"/fifo"), lambda: read_small(path, 1)):
         with pytest.raises(FormatError):
-            open_file(top + b"/fifo")
+            refused()
     assert before == len(os.listdir("/proc/self/fd"))
 
 

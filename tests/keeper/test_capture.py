@@ -1,6 +1,7 @@
 """Capturing a family: what is kept, what is left out, and what fails."""
 
 import os
+import threading
 
 import builders
 import pytest
@@ -97,6 +98,22 @@ def test_storing_counts_new_bytes_once(odd, store):
     again = capture_family(odd, OTHER, CaptureOptions(objects=store.objects))
     assert (first.new_bytes > 0, again.new_bytes) == (True, 0)
     assert again.read_bytes == first.read_bytes
+
+
+def test_equal_files_stored_at_once_are_new_once(top, store, clock, monkeypatch):
+    """Two threads that both found an object missing have not stored two of it."""
+    for name in (b"one", b"two"):
+        builders.write(top + b"/odd/" + name, b"the same bytes", clock.tick())
+    both, has = threading.Barrier(2, timeout=60), store.objects.has
+
+    def has_for_both(digest, size_bytes):
+        found = has(digest, size_bytes)
+        both.wait()
+        return found
+
+    monkeypatch.setattr(type(store.objects), "has", lambda _self, *args: has_for_both(*args))
+    found = capture_family(top + b"/odd", OTHER, CaptureOptions(objects=store.objects))
+    assert found.new_bytes == len(b"the same bytes")
 
 
 def test_memory_saves_reading_but_not_storing(odd, store):
