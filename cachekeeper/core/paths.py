@@ -43,6 +43,11 @@ def check_inside(path: bytes) -> bytes:
     return path
 
 
+def path_below(top: bytes, path: bytes) -> bytes:
+    """Return the path of an entry below `top`; the empty path is `top` itself."""
+    return top + b"/" + path if path else top
+
+
 def shown(path: bytes) -> str:
     """Return a path for people: UTF-8 where it is, other bytes and control characters escaped."""
     text = path.decode("utf-8", "backslashreplace")

@@ -72,9 +72,14 @@ def only_match(text: str, matches: Iterable[str], known: Iterable[str]) -> str:
         raise AmbiguousReferenceError(
             f"{text!r} is ambiguous: it fits {', '.join(found)}", "type more of it", tuple(found)
         )
-    near = nearest(text, known)
-    hint = f"did you mean {' or '.join(near)}?" if near else "cachekeeper scan lists what is there"
+    hint = nearest_hint(text, known, "cachekeeper scan lists what is there")
     raise UnknownReferenceError(f"nothing is known as {text!r}", hint)
+
+
+def nearest_hint(text: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint with the known names that look like `text`, `otherwise` where none does."""
+    near = nearest(text, known)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def nearest(text: str, known: Iterable[str]) -> tuple[str, ...]:

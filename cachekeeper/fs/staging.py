@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cachekeeper.core.attributes import Attribute
 from cachekeeper.core.digests import digest_of
 from cachekeeper.core.errors import DamagedStoreError
-from cachekeeper.core.paths import shown
+from cachekeeper.core.paths import path_below, shown
 from cachekeeper.fs import primitives
 from cachekeeper.fs.reading import FileState, hash_file, open_file, read_small
 
@@ -67,7 +67,7 @@ def stage_tree(
     """
     ordered = sorted(directories, key=lambda directory: directory.path)
     for directory in ordered:
-        primitives.make_directory(_join(top, directory.path), 0o700)
+        primitives.make_directory(path_below(top, directory.path), 0o700)
     states = tuple(_stage_file(top, file) for file in files)
     for directory in reversed(ordered):
         set_directory(top, directory)
@@ -77,14 +77,16 @@ def stage_tree(
 def set_directory(top: bytes, directory: Attribute) -> None:
     """Give one directory its recorded owner, mode and mtime."""
     owner = (directory.uid, directory.gid)
-    primitives.set_attributes(_join(top, directory.path), directory.mode, owner, directory.mtime_ns)
+    primitives.set_attributes(
+        path_below(top, directory.path), directory.mode, owner, directory.mtime_ns
+    )
 
 
 def confirm_tree(top: bytes, states: tuple[StagedState, ...]) -> bytes | None:
     """Return the first path that is no longer the file that was verified, or None."""
     for state in states:
         try:
-            now = os.lstat(_join(top, state.path))
+            now = os.lstat(path_below(top, state.path))
         except OSError:
             return state.path
         if StagedState.of(state.path, now) != state:
@@ -93,7 +95,7 @@ def confirm_tree(top: bytes, states: tuple[StagedState, ...]) -> bytes | None:
 
 
 def _stage_file(top: bytes, file: StagedFile) -> StagedState:
-    path = _join(top, file.attribute.path)
+    path = path_below(top, file.attribute.path)
     if file.attribute.kind == "l":
         _stage_link(path, file)
     elif not (file.live is not None and _link_if_equal(file.live, path, file)):
@@ -162,7 +164,3 @@ def _damaged(file: StagedFile) -> DamagedStoreError:
         f"the stored object {file.digest[:16]} for {shown(file.attribute.path)} is damaged",
         "cachekeeper check names every pin and snapshot it belongs to",
     )
-
-
-def _join(top: bytes, path: bytes) -> bytes:
-    return top + b"/" + path if path else top

@@ -14,7 +14,7 @@ from cachekeeper.core.attributes import Attribute, AttributeKind, AttributeList
 from cachekeeper.core.digests import digest_of
 from cachekeeper.core.errors import BusyError
 from cachekeeper.core.manifest import Entry, Manifest
-from cachekeeper.core.paths import shown
+from cachekeeper.core.paths import path_below, shown
 from cachekeeper.core.problem import Problem
 from cachekeeper.fs.reading import ChangedWhileReadError, FileState, hash_file
 from cachekeeper.fs.walk import Found, Tree, walk_tree
@@ -108,7 +108,7 @@ def _take(top: bytes, place: FamilyPlace, found: Found, options: CaptureOptions)
     name_class = classify(found.path, place.kind)
     if name_class == "temporary" and not options.keep_temporary:
         return _Item(left_out="temporary")
-    path = top + b"/" + found.path if found.path else top
+    path = path_below(top, found.path)
     try:
         if found.kind == "link":
             return _take_link(path, found, options)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cachekeeper.core.digests import digest_of
 from cachekeeper.core.errors import RefusedError
-from cachekeeper.core.paths import parse_path, path_text, shown
+from cachekeeper.core.paths import parse_path, path_below, path_text, shown
 from cachekeeper.fs.reading import FileState
 from cachekeeper.fs.walk import Found, walk_tree
 from cachekeeper.keeper.capture import Captured, CaptureOptions, capture_family
@@ -37,7 +37,7 @@ def capture_displaced(
     captured = capture_family(path, place, options)
     for problem in captured.problems:
         if problem.code == "unreadable":
-            where = shown(path + (b"/" + problem.path if problem.path else b""))
+            where = shown(path_below(path, problem.path))
             raise RefusedError(
                 f"{where} cannot be read, so it cannot be kept: {problem.detail}",
                 "run as the owner of these files, or as root",
@@ -86,8 +86,7 @@ def is_unchanged(path: bytes, captured: Captured, linked: Container[int]) -> boo
 
 
 def _is_same_link(top: bytes, found: Found, links: Mapping[bytes, str]) -> bool:
-    path = os.path.join(top, found.path) if found.path else top
-    return digest_of(os.readlink(path)) == links.get(found.path)
+    return digest_of(os.readlink(path_below(top, found.path))) == links.get(found.path)
 
 
 def _is_same_file(found: Found, memory: Memory, linked: Container[int]) -> bool:

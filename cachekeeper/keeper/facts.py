@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cachekeeper.core.paths import path_text
+from cachekeeper.core.paths import path_below, path_text
 from cachekeeper.core.problem import Problem
 from cachekeeper.keeper.capture import Captured
 from cachekeeper.keeper.kept import KeptFamily, broken_codes, links_to_json
@@ -27,41 +27,34 @@ def keep_family(
     store: Store, content: Captured, ranks: tuple[str, ...], problems: Iterable[Problem]
 ) -> KeptFamily:
     """Store a captured family's manifest and attributes and return what a record says of it."""
-    build = store.objects.put_bytes(content.manifest.to_bytes()).digest
-    attributes = store.objects.put_bytes(content.attributes.to_bytes()).digest
-    place = content.place
-    return KeptFamily(
-        kind=place.kind,
-        key=place.key,
-        path=place.path,
-        build=build,
-        attributes=attributes,
-        files=len(content.manifest.entries),
-        size_bytes=content.manifest.size_bytes,
-        ranks=ranks,
-        problems=broken_codes(problems),
-    )
-
-
-def seen_family(seen: Seen) -> KeptFamily:
-    """Return what a record would say of a surveyed family, storing nothing."""
-    place, manifest = seen.place, seen.content.manifest
-    return KeptFamily(
-        kind=place.kind,
-        key=place.key,
-        path=place.path,
-        build=manifest.build_id,
-        attributes=seen.content.attributes.digest,
-        files=len(manifest.entries),
-        size_bytes=manifest.size_bytes,
-        ranks=seen.ranks,
-        problems=broken_codes(seen.problems),
-    )
+    store.objects.put_bytes(content.manifest.to_bytes())
+    store.objects.put_bytes(content.attributes.to_bytes())
+    return _family(content, ranks, problems)
 
 
 def keep_seen(store: Store, seen: Seen) -> KeptFamily:
     """Store a surveyed family's lists and return what a record says of it."""
     return keep_family(store, seen.content, seen.ranks, seen.problems)
+
+
+def seen_family(seen: Seen) -> KeptFamily:
+    """Return what a record would say of a surveyed family, storing nothing."""
+    return _family(seen.content, seen.ranks, seen.problems)
+
+
+def _family(content: Captured, ranks: tuple[str, ...], problems: Iterable[Problem]) -> KeptFamily:
+    place, manifest = content.place, content.manifest
+    return KeptFamily(
+        kind=place.kind,
+        key=place.key,
+        path=place.path,
+        build=manifest.build_id,
+        attributes=content.attributes.digest,
+        files=len(manifest.entries),
+        size_bytes=manifest.size_bytes,
+        ranks=ranks,
+        problems=broken_codes(problems),
+    )
 
 
 def snapshot_body(
@@ -95,8 +88,7 @@ class FoundProblem:
     @property
     def path(self) -> bytes:
         """Return the path in the root."""
-        inside = self.problem.path
-        return self.place + b"/" + inside if inside else self.place
+        return path_below(self.place, self.problem.path)
 
 
 def problems_in(root: Root, seen: Iterable[Seen]) -> tuple[FoundProblem, ...]:

@@ -2,7 +2,7 @@
 
 from cachekeeper.core.errors import UnknownReferenceError, UsageError
 from cachekeeper.core.paths import shown
-from cachekeeper.core.references import is_prefix, nearest, only_match, parse_reference
+from cachekeeper.core.references import is_prefix, nearest_hint, only_match, parse_reference
 from cachekeeper.keeper.facts import seen_family
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.live import Looker, outline_of, pinned_paths
@@ -33,8 +33,7 @@ def find_live_unit(keeper: Keeper, text: str) -> tuple[Outline, str]:
                     where = f" in {shown(sight.root.real)}" if len(sights) > 1 else ""
                     units[f"{unit}{where}"] = (sight, unit)
     if not units:
-        near = nearest(prefix, known)
-        hint = f"did you mean {' or '.join(near)}?" if near else "cachekeeper scan lists the hashes"
+        hint = nearest_hint(prefix, known, "cachekeeper scan lists the hashes")
         raise UnknownReferenceError(f"no family {prefix!r} stands in the root", hint)
     return units[only_match(prefix, units, known)]
 

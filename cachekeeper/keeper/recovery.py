@@ -162,7 +162,7 @@ def finish(
     The record comes before the removal: a kill in between leaves litter that the next command
     removes, never a loss. What is recorded is not looked at again: a part of it may be gone.
     """
-    if not _is_recorded(store, intent.restore):
+    if not _is_recorded(store, intent.restore, intent.record.get("snapshot")):
         _keep_displaced(store, root, intent, unchanged)
         store.records.append("restore", intent.record)
     discard(root.real, intent.restore)
@@ -177,10 +177,15 @@ def _keep_displaced(
                 record_displaced(store, root, old, item.target, intent.record)
 
 
-def _is_recorded(store: Store, restore: str) -> bool:
-    """Tell whether a restore has its record; a damaged one, which check names, is none."""
-    for _sequence, kind, digest in sorted(store.records.names(), reverse=True):
-        if kind == "restore":
+def _is_recorded(store: Store, restore: str, displaced: str | None) -> bool:
+    """Tell whether a restore has its record; a damaged one, which check names, is none.
+
+    It can only come after the snapshot of what was displaced, so older records are not read.
+    """
+    names = sorted(store.records.names(), reverse=True)
+    first = next((number for number, _kind, digest in names if digest == displaced), 0)
+    for sequence, kind, digest in names:
+        if kind == "restore" and sequence > first:
             with suppress(DamagedStoreError, FormatError):
                 if store.records.read(kind, digest).body.get("restore") == restore:
                     return True

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cachekeeper.core.errors import IoError, KeeperError
-from cachekeeper.core.paths import path_text, shown
+from cachekeeper.core.manifest import parents
+from cachekeeper.core.paths import path_below, path_text, shown
 from cachekeeper.fs import primitives
 from cachekeeper.fs.exchange import displaced_paths, is_exchanged, roll_back, roll_forward
 from cachekeeper.fs.intent import (
@@ -118,13 +119,9 @@ class Replacement:
 
     def _missing_parents(self) -> list[bytes]:
         """Return the directories above the families that are not there, the deepest first."""
-        found = set()
-        for step in self.steps:
-            parent = os.path.dirname(step.family.path)
-            while parent and not os.path.lexists(os.path.join(self.root.real, parent)):
-                found.add(os.path.join(self.root.real, parent))
-                parent = os.path.dirname(parent)
-        return sorted(found, reverse=True)
+        inside = {parent for step in self.steps for parent in parents(step.family.path) if parent}
+        above = (os.path.join(self.root.real, parent) for parent in inside)
+        return sorted((path for path in above if not os.path.lexists(path)), reverse=True)
 
     def _stage(self) -> None:
         primitives.make_directory(self.directory, 0o700)
@@ -202,7 +199,7 @@ class Replacement:
         for item, states in zip(intent.items, self.states, strict=True):
             odd = confirm_tree(os.path.join(self.root.real, item.target), states)
             if odd is not None:
-                where = shown(item.target + (b"/" + odd if odd else b""))
+                where = shown(path_below(item.target, odd))
                 findings.append(f"{where} was changed by another process during the restore")
         return tuple(findings)
 

@@ -11,7 +11,13 @@ from typing import Protocol, TypeVar
 from cachekeeper.catalogue.rows import BuildRow, PinRow, SnapshotRow
 from cachekeeper.core.errors import UnknownReferenceError, UsageError
 from cachekeeper.core.paths import parse_path, shown
-from cachekeeper.core.references import Reference, is_prefix, nearest, only_match, parse_reference
+from cachekeeper.core.references import (
+    Reference,
+    is_prefix,
+    nearest_hint,
+    only_match,
+    parse_reference,
+)
 from cachekeeper.keeper.keeper import Keeper
 from cachekeeper.keeper.kept import KeptFamily, families_of, parse_family, parse_links
 from cachekeeper.layouts.units import Link
@@ -181,11 +187,7 @@ def _named(keeper: Keeper, text: str) -> Content:
         only_match(text, [_candidate(pin), *others], ())
         return pin_content(keeper, pin)
     if not units:
-        known = known_names(keeper)
-        near = nearest(text, known)
-        hint = (
-            f"did you mean {' or '.join(near)}?" if near else "cachekeeper log lists what is stored"
-        )
+        hint = nearest_hint(text, known_names(keeper), "cachekeeper log lists what is stored")
         raise UnknownReferenceError(f"nothing stored is known as {text!r}", hint)
     return units[only_match(text, units, ())]
 

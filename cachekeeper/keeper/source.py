@@ -1,10 +1,8 @@
 """Stored content as the source of a restore: is all of it there, may it be put back, as what."""
 
-import os
-
 from cachekeeper.core.attributes import Attribute
 from cachekeeper.core.errors import DamagedStoreError, RefusedError
-from cachekeeper.core.paths import shown
+from cachekeeper.core.paths import path_below, shown
 from cachekeeper.fs.staging import StagedFile
 from cachekeeper.keeper.capture import Captured
 from cachekeeper.keeper.kept import KeptFamily
@@ -65,7 +63,7 @@ def stage_parts(
                 raise _unfit(family, entry.path)
             same = equal.get(entry.path)
             is_live = same is not None and (same.kind, same.digest) == ("f", wanted.digest)
-            path = (os.path.join(top, entry.path) if entry.path else top) if is_live else None
+            path = path_below(top, entry.path) if is_live else None
             state = memory[entry.path][0] if is_live and entry.path in memory else None
             stored = store.objects.path(wanted.digest)
             files.append(StagedFile(entry, wanted.digest, stored, path, state))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cachekeeper.core.errors import BusyError, DamagedStoreError, RefusedError
-from cachekeeper.core.paths import parse_path, shown
+from cachekeeper.core.paths import parse_path, path_below, shown
 from cachekeeper.core.problem import Problem
 from cachekeeper.core.record import Record
 from cachekeeper.core.references import is_prefix, only_match, parse_pin_name, parse_reference
@@ -132,7 +132,7 @@ def refuse_unfit(seen: tuple[Seen, ...], name: str) -> None:
     for one in seen:
         for problem in one.problems:
             if problem.severity in ("damaged", "incomplete"):
-                where = shown(one.place.path + (b"/" + problem.path if problem.path else b""))
+                where = shown(path_below(one.place.path, problem.path))
                 raise RefusedError(
                     f"{name} is {problem.severity}: {where}: {problem.detail} ({problem.code})",
                     "cachekeeper verify lists all of it; cachekeeper snapshot keeps it as it is",

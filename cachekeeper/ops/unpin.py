@@ -3,7 +3,7 @@
 from cachekeeper.catalogue.rows import PinRow
 from cachekeeper.core.errors import UnknownReferenceError
 from cachekeeper.core.record import Record
-from cachekeeper.core.references import nearest
+from cachekeeper.core.references import nearest_hint
 from cachekeeper.keeper.keeper import Keeper
 
 
@@ -11,8 +11,8 @@ def plan_unpin(keeper: Keeper, name: str) -> PinRow:
     """Return the pin with exactly this name; raises UnknownReferenceError."""
     pin = keeper.catalogue.pin_named(name)
     if pin is None:
-        near = nearest(name, [row.name for row in keeper.catalogue.pins()])
-        hint = f"did you mean {' or '.join(near)}?" if near else "cachekeeper pins lists them"
+        names = [row.name for row in keeper.catalogue.pins()]
+        hint = nearest_hint(name, names, "cachekeeper pins lists them")
         raise UnknownReferenceError(f"no pin is named {name!r}", hint)
     return pin
 
